@@ -1,0 +1,132 @@
+/**
+ * What Concierge is made of, as plain data: no IaC import here. The local stack is built from it
+ * (packages/local) and so is the stack on AWS (sst.config.ts). A resource's key is its name in `Resource`.
+ */
+
+export interface Index {
+  hash: string;
+  range: string;
+}
+
+export interface Table {
+  fields: Record<string, "string" | "number">;
+  primaryIndex: Index;
+  indexes: Record<string, Index>;
+  ttlField: string;
+}
+
+export interface Queue {
+  /** Delay of a message that asks for none of its own. */
+  delayMs: number;
+  visibilityTimeoutMs: number;
+  /** Receives before a message goes to the dead-letter queue, whose name is the queue's with `Dlq` behind it. */
+  maxReceives: number;
+  retentionMs: number;
+}
+
+export interface QueueSource {
+  queue: string;
+  batchSize: number;
+  /** Invocations under way at once, over all processes of the function. */
+  maxConcurrency: number;
+  /** The handler answers `{batchItemFailures}`; only those come back. */
+  partialResponses: boolean;
+}
+
+/** Exactly what a function's role may do, and on which resource (`Table/index/owner` is an index). */
+export interface Grant {
+  on: string;
+  actions: readonly string[];
+}
+
+export interface FunctionDefinition {
+  /** `path/to/module.export`, from the root of the repository, without the file's ending. */
+  handler: string;
+  timeoutMs: number;
+  memoryMb: number;
+  /** Reached over HTTP (a function URL); `stream` answers by response streaming. */
+  http?: "stream";
+  sources?: readonly QueueSource[];
+  scheduleEveryMs?: number;
+  /** Variables handed on from the stack's own environment, where they are set. */
+  environment: readonly string[];
+  /** Secrets in `Resource`, by name. */
+  secrets: readonly string[];
+  grants: readonly Grant[];
+  /** Modules bundled to one plain file each; the variable holds the file's path. */
+  assets?: Readonly<Record<string, string>>;
+}
+
+export interface Topology {
+  table: Record<string, Table>;
+  queues: Record<string, Queue>;
+  functions: Record<string, FunctionDefinition>;
+}
+
+const second = 1000;
+const minute = 60 * second;
+const day = 24 * 60 * minute;
+
+/** The longest create and install a worker waits for; the work queue hides a message for longer than that. */
+const workerTimeoutMs = 2 * minute;
+
+const tuning = ["AGENT_INACTIVITY_TIMEOUT_MS", "AGENT_MAX_WAIT_TIME_MS", "AGENT_MAX_OUTPUT_BYTES"] as const;
+const providerKeys = ["VERCEL_TOKEN", "VERCEL_TEAM_ID", "VERCEL_PROJECT_ID"] as const;
+
+export const topology = {
+  table: {
+    Table: {
+      fields: { pk: "string", sk: "string", owner: "string", ownedAt: "string", dueShard: "string", dueAt: "number" },
+      primaryIndex: { hash: "pk", range: "sk" },
+      indexes: {
+        owner: { hash: "owner", range: "ownedAt" },
+        due: { hash: "dueShard", range: "dueAt" },
+      },
+      ttlField: "ttl",
+    },
+  },
+  queues: {
+    WorkQueue: { delayMs: 0, visibilityTimeoutMs: workerTimeoutMs + 10 * second, maxReceives: 5, retentionMs: 4 * day },
+  },
+  functions: {
+    Api: {
+      handler: "functions/api/handler.handler",
+      timeoutMs: 15 * minute,
+      memoryMb: 512,
+      http: "stream",
+      environment: ["CONCIERGE_STAGE", "CONCIERGE_DEFAULT_AGENT", "CONCIERGE_ADMIN_USER_ID", ...tuning],
+      secrets: ["AdminApiKey", "SealingKey"],
+      grants: [
+        { on: "Table", actions: ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Query"] },
+        { on: "Table/index/owner", actions: ["dynamodb:Query"] },
+        { on: "WorkQueue", actions: ["sqs:SendMessage"] },
+      ],
+    },
+    Worker: {
+      handler: "functions/worker.handler",
+      timeoutMs: workerTimeoutMs,
+      memoryMb: 512,
+      sources: [{ queue: "WorkQueue", batchSize: 1, maxConcurrency: 20, partialResponses: true }],
+      environment: ["CONCIERGE_STAGE", "CONCIERGE_URL", ...tuning, ...providerKeys],
+      secrets: ["SealingKey"],
+      grants: [
+        { on: "Table", actions: ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"] },
+        { on: "WorkQueue", actions: ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"] },
+      ],
+      assets: { RUNNER_FILE: "packages/runner/main.ts" },
+    },
+    Reaper: {
+      handler: "functions/reaper.handler",
+      timeoutMs: minute,
+      memoryMb: 512,
+      scheduleEveryMs: minute,
+      environment: ["CONCIERGE_STAGE"],
+      secrets: [],
+      grants: [
+        { on: "Table", actions: ["dynamodb:GetItem", "dynamodb:UpdateItem"] },
+        { on: "Table/index/due", actions: ["dynamodb:Query"] },
+        { on: "WorkQueue", actions: ["sqs:SendMessage"] },
+      ],
+    },
+  },
+} as const satisfies Topology;
