@@ -1,0 +1,62 @@
+import { z } from "zod";
+
+const minute = 60_000;
+
+const milliseconds = (fallback: number) => whole(1000, 24 * 60 * minute, "milliseconds").default(fallback);
+
+const schema = z.object({
+  CONCIERGE_STAGE: text(/^[a-z0-9-]{1,20}$/, "a stage name of a-z, 0-9 and -, 20 at the most").default("dev"),
+  CONCIERGE_DEFAULT_AGENT: z.enum(["claude", "codex", "cursor", "shell"], { error: "takes claude, codex, cursor or shell" }).default("claude"),
+  CONCIERGE_ADMIN_USER_ID: text(/^[A-Za-z0-9._@-]{1,64}$/, "a user id").default("admin"),
+  CONCIERGE_API_KEY: text(/^[\x21-\x7e]{16,256}$/, "16 to 256 printable characters without spaces").optional(),
+  CONCIERGE_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
+  AGENT_INACTIVITY_TIMEOUT_MS: milliseconds(minute),
+  AGENT_MAX_WAIT_TIME_MS: milliseconds(5 * minute),
+  AGENT_MAX_OUTPUT_BYTES: whole(1024, 1024 ** 3, "bytes").default(100 * 1024 * 1024),
+  SESSION_IDLE_TIMEOUT_MS: milliseconds(30 * minute),
+  VERCEL_SANDBOX_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
+});
+
+export type Config = Readonly<ReturnType<typeof parseConfig>>;
+
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+/** Reads the environment once; a value that does not parse is one line that names the variable and what it takes. */
+export function parseConfig(environment: Readonly<Record<string, string | undefined>>) {
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) throw new ConfigError(describe(parsed.error));
+
+  const env = parsed.data;
+  return {
+    stage: env.CONCIERGE_STAGE,
+    defaultAgent: env.CONCIERGE_DEFAULT_AGENT,
+    adminUserId: env.CONCIERGE_ADMIN_USER_ID,
+    url: env.CONCIERGE_URL,
+    inactivityMs: env.AGENT_INACTIVITY_TIMEOUT_MS,
+    maxDurationMs: env.AGENT_MAX_WAIT_TIME_MS,
+    maxOutputBytes: env.AGENT_MAX_OUTPUT_BYTES,
+    sessionIdleMs: env.SESSION_IDLE_TIMEOUT_MS,
+    sandboxUrl: env.VERCEL_SANDBOX_URL,
+  };
+}
+
+function whole(min: number, max: number, unit: string) {
+  const error = `takes a whole number of ${unit} from ${min} to ${max}`;
+  return z
+    .string()
+    .regex(/^\d{1,15}$/, { error })
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, { error });
+}
+
+function text(pattern: RegExp, what: string) {
+  return z.string().regex(pattern, { error: `takes ${what}` });
+}
+
+function describe(error: z.ZodError): string {
+  const [first] = error.issues;
+  return first ? `${first.path.join(".")} ${first.message}` : "the environment does not parse";
+}

@@ -1,0 +1,46 @@
+/** Every way Concierge refuses, with what HTTP says of it. `code` is part of the contract: it never changes. */
+const table = {
+  invalid_request: { status: 400, title: "The request is not valid" },
+  invalid_json: { status: 400, title: "The body is not JSON" },
+  invalid_cursor: { status: 400, title: "The cursor is not one of ours" },
+  unauthorized: { status: 401, title: "A valid key is needed" },
+  forbidden: { status: 403, title: "This key may not do that" },
+  not_found: { status: 404, title: "There is no such thing" },
+  method_not_allowed: { status: 405, title: "This method is not for this address" },
+  session_busy: { status: 409, title: "The session is busy with another turn" },
+  task_active: { status: 409, title: "The task's turn has not ended" },
+  idempotency_conflict: { status: 409, title: "This idempotency key was used with another request" },
+  payload_too_large: { status: 413, title: "The body is too large" },
+  unsupported_media_type: { status: 415, title: "The body must be application/json" },
+  internal: { status: 500, title: "Something went wrong here" },
+} as const;
+
+export type ErrorCode = keyof typeof table;
+
+export const errorTable: Readonly<Record<ErrorCode, { status: number; title: string }>> = table;
+
+export class AppError extends Error {
+  readonly code: ErrorCode;
+  /** Members added to the problem document. */
+  readonly extra: Readonly<Record<string, unknown>>;
+
+  constructor(code: ErrorCode, detail: string, extra: Record<string, unknown> = {}) {
+    super(detail);
+    this.name = "AppError";
+    this.code = code;
+    this.extra = extra;
+  }
+}
+
+export type ProviderFailure = "gone" | "stopped" | "throttled" | "transient" | "refused";
+
+/** A provider's failure, classified by type and status, never by its text. */
+export class ProviderError extends Error {
+  readonly kind: ProviderFailure;
+
+  constructor(kind: ProviderFailure, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "ProviderError";
+    this.kind = kind;
+  }
+}

@@ -1,0 +1,12 @@
+import { z } from "zod";
+
+/** A user's key. Only its hash is kept. */
+export const keySchema = z.strictObject({
+  id: z.string(),
+  userId: z.string(),
+  admin: z.boolean(),
+  hash: z.string(),
+  createdAt: z.int().nonnegative(),
+});
+
+export type Key = z.infer<typeof keySchema>;

@@ -1,0 +1,36 @@
+/** Each bound and default that is not configuration, once. */
+export const app = "concierge";
+
+const second = 1000;
+const minute = 60 * second;
+const day = 24 * 60 * minute;
+
+/** A worker's claim on a turn, and how often it is renewed while the worker lives. */
+export const claimMs = 10 * second;
+export const claimRenewMs = 3 * second;
+
+/** How long a lease whose task can not be found is left alone: its starter may still be about to write it. */
+export const leaseGraceMs = 30 * second;
+
+/** A sandbox outlives the deadline of its turn by this, so that the turn's end can be told. */
+export const sandboxSlackMs = 2 * minute;
+/** The most a sandbox may be given at once on the provider's smaller plan. */
+export const sandboxMaxMs = 5 * 60 * minute;
+
+/** A runner's token outlives its turn's deadline by this: what it said in time must still be taken. */
+export const tokenSlackMs = 10 * minute;
+
+export const retryProvisionMs = 2 * second;
+
+export const taskRetentionMs = 30 * day;
+export const sessionRetentionMs = 30 * day;
+export const idempotencyMs = day;
+
+export const promptMaxBytes = 128 * 1024;
+export const envMaxNames = 64;
+export const envMaxBytes = 32 * 1024;
+export const metadataMaxKeys = 16;
+export const bodyMaxBytes = 1024 * 1024;
+
+/** One batch of output: under the table's limit for an item, with room for what goes around it. */
+export const batchMaxBytes = 300 * 1024;

@@ -1,0 +1,65 @@
+import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+
+/**
+ * One secret, two uses, each with a key of its own: what is encrypted at rest, and the runner's tokens.
+ * A sealed text carries what it is for, so that one task's secrets can not be opened as another's.
+ */
+export interface Sealer {
+  seal(plain: string, purpose: string): string;
+  open(sealed: string, purpose: string): string;
+  /** A token that says `{taskId, turn}` until it expires. */
+  issueToken(claims: TokenClaims): string;
+  readToken(token: string, now: number): TokenClaims | undefined;
+}
+
+export interface TokenClaims {
+  taskId: string;
+  turn: number;
+  expiresAt: number;
+}
+
+export function createSealer(secret: string): Sealer {
+  const sealingKey = derive(secret, "seal");
+  const tokenKey = derive(secret, "token");
+
+  return {
+    seal(plain, purpose) {
+      const nonce = randomBytes(12);
+      const cipher = createCipheriv("aes-256-gcm", sealingKey, nonce).setAAD(Buffer.from(purpose));
+      const body = Buffer.concat([cipher.update(plain, "utf8"), cipher.final()]);
+      return Buffer.concat([nonce, cipher.getAuthTag(), body]).toString("base64");
+    },
+
+    open(sealed, purpose) {
+      const bytes = Buffer.from(sealed, "base64");
+      const decipher = createDecipheriv("aes-256-gcm", sealingKey, bytes.subarray(0, 12), { authTagLength: 16 })
+        .setAAD(Buffer.from(purpose))
+        .setAuthTag(bytes.subarray(12, 28));
+      return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString("utf8");
+    },
+
+    issueToken({ taskId, turn, expiresAt }) {
+      const claims = `${taskId}.${turn}.${expiresAt}`;
+      return `${claims}.${sign(tokenKey, claims).toString("base64url")}`;
+    },
+
+    readToken(token, now) {
+      const end = token.lastIndexOf(".");
+      const claims = token.slice(0, Math.max(end, 0));
+      const given = Buffer.from(token.slice(end + 1), "base64url");
+      const wanted = sign(tokenKey, claims);
+      if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined;
+
+      const [taskId = "", turn, expiresAt] = claims.split(".");
+      return Number(expiresAt) > now ? { taskId, turn: Number(turn), expiresAt: Number(expiresAt) } : undefined;
+    },
+  };
+}
+
+function derive(secret: string, use: string): Buffer {
+  return createHmac("sha256", secret).update(`concierge:${use}`).digest();
+}
+
+function sign(key: Buffer, text: string): Buffer {
+  return createHmac("sha256", key).update(text).digest();
+}

@@ -1,0 +1,67 @@
+import type { Deps, SandboxDeps } from "../deps.ts";
+import { AppError } from "../errors.ts";
+import { sessionRetentionMs } from "../limits.ts";
+import { isTerminal } from "../task/schema.ts";
+import { decideLease } from "./decide.ts";
+import type { Lease, Session } from "./schema.ts";
+
+/** Takes the session for a turn, creating it where there is none; a session someone has is a `session_busy`. */
+export async function takeLease(
+  { store, clock }: Deps,
+  where: { userId: string; sessionKey: string },
+  want: { taskId: string; turn: number },
+): Promise<void> {
+  for (;;) {
+    const session = await store.getSession(where.userId, where.sessionKey);
+    const holder = session?.lease ? await store.getTask(session.lease.taskId) : undefined;
+    const now = clock.now();
+    const verdict = decideLease(session, holder, want, now);
+    if (verdict.kind === "mine") return;
+    if (verdict.kind === "busy") throw busy(where.sessionKey, verdict.holder);
+
+    const lease = { ...want, at: now };
+    const outcome = await store.changeSession(
+      where.userId,
+      where.sessionKey,
+      { lease: verdict.over },
+      { set: { lease, lastUsedAt: now, expiresAt: now + sessionRetentionMs } },
+    );
+    if (outcome.won) return;
+    // Someone else took it meanwhile. Each round of this loop is another's win, so it ends: in theirs or in ours.
+  }
+}
+
+/** Gives the sandbox up: first in the record, then at the provider, then for good. Fenced by the epoch it had. */
+export async function release(
+  { store, provider }: SandboxDeps,
+  { userId, sessionKey, epoch }: { userId: string; sessionKey: string; epoch: number },
+): Promise<void> {
+  const session = await store.getSession(userId, sessionKey);
+  if (!session?.sandbox || session.epoch !== epoch) return;
+  if (session.sandbox.state !== "releasing" && (await isHeld(store, session))) return;
+
+  const { name, createdAt } = session.sandbox;
+  const releasing = await store.changeSession(
+    userId,
+    sessionKey,
+    { lease: session.lease ?? null, epoch },
+    { set: { sandbox: { state: "releasing", name, createdAt } } },
+  );
+  if (!releasing.won) return;
+
+  await provider.remove(name);
+  await store.changeSession(userId, sessionKey, { epoch }, { set: { epoch: epoch + 1 }, remove: ["sandbox", "dueAt"] });
+}
+
+async function isHeld(store: Deps["store"], { lease }: Session): Promise<boolean> {
+  if (!lease) return false;
+  const holder = await store.getTask(lease.taskId);
+  return !holder || holder.turn < lease.turn || (holder.turn === lease.turn && !isTerminal(holder.state.status));
+}
+
+function busy(sessionKey: string, holder: Lease): AppError {
+  return new AppError("session_busy", `Session ${sessionKey} is busy with ${holder.taskId}.`, {
+    taskId: holder.taskId,
+    turn: holder.turn,
+  });
+}

@@ -1,0 +1,192 @@
+import type { SandboxDeps } from "../deps.ts";
+import { ProviderError } from "../errors.ts";
+import { sandboxName, sessionId } from "../ids.ts";
+import { app, claimMs, claimRenewMs, retryProvisionMs, sandboxMaxMs, sandboxSlackMs } from "../limits.ts";
+import type { LiveSandbox } from "../ports.ts";
+import { reusableSandbox } from "../session/decide.ts";
+import type { Lease, Session } from "../session/schema.ts";
+import { decideClaim } from "./decide.ts";
+import { failTurn } from "./end.ts";
+import { when } from "./guards.ts";
+import { launch } from "./launch.ts";
+import { createProgress, type Progress } from "./progress.ts";
+import type { SandboxUse, Task } from "./schema.ts";
+
+/** Gives a turn its sandbox and its runner. Any number of these may run for one turn: one claim, one launch counts. */
+export async function provision(deps: SandboxDeps, { taskId, turn }: { taskId: string; turn: number }): Promise<void> {
+  const claimId = deps.ids.claim();
+  const task = await claim(deps, taskId, turn, claimId);
+  if (!task) return;
+
+  await using _renewal = renewClaim(deps, task, claimId);
+  const progress = createProgress(deps, task);
+  try {
+    const sandbox = await assignSandbox(deps, task, progress);
+    if (!sandbox) return;
+    await launch(deps, task, sandbox, progress);
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error;
+    await recover(deps, task, claimId, error, progress);
+  }
+}
+
+async function claim(deps: SandboxDeps, taskId: string, turn: number, claimId: string): Promise<Task | undefined> {
+  const { store, clock, work } = deps;
+  const now = clock.now();
+  const verdict = decideClaim(await store.getTask(taskId), turn, now);
+  switch (verdict.kind) {
+    case "nothing":
+      return undefined;
+    case "wait":
+      await work.send({ kind: "provision", taskId, turn }, verdict.ms);
+      return undefined;
+    case "claim":
+    case "take over": {
+      const guard = verdict.kind === "claim" ? when.queued(turn) : when.claimRanOut(turn, now);
+      const outcome = await store.changeTask(taskId, guard, {
+        set: { state: { status: "provisioning", claim: { id: claimId, until: now + claimMs } }, dueAt: now + claimMs },
+        phase: {
+          turn,
+          status: "provisioning",
+          at: now,
+          by: "worker",
+          ...(verdict.kind === "take over" && { note: "taken over from a worker that died" }),
+        },
+      });
+      return outcome.won ? outcome.item : undefined;
+    }
+  }
+}
+
+/** Holds the claim for as long as this worker lives. A renewal that loses means the turn has gone on without us. */
+function renewClaim({ store, clock }: SandboxDeps, task: Task, claimId: string): AsyncDisposable {
+  const done = new AbortController();
+  const renewing = (async () => {
+    for (;;) {
+      await clock.sleep(claimRenewMs, done.signal);
+      if (done.signal.aborted) return;
+      const until = clock.now() + claimMs;
+      const outcome = await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
+        set: { state: { status: "provisioning", claim: { id: claimId, until } }, dueAt: until },
+      });
+      if (!outcome.won) return;
+    }
+  })().catch(() => {
+    // A failed renewal only shortens the claim; whoever takes it over finds what this worker made.
+  });
+  return {
+    async [Symbol.asyncDispose]() {
+      done.abort();
+      await renewing;
+    },
+  };
+}
+
+/** The session's own sandbox where it still runs, else a new one, named in the record before it exists. */
+async function assignSandbox(deps: SandboxDeps, task: Task, progress: Progress): Promise<SandboxUse | undefined> {
+  const { store, provider, clock } = deps;
+  const session = await store.getSession(task.userId, task.sessionKey);
+  const lease = session?.lease;
+  if (!session || !lease || lease.taskId !== task.id || lease.turn !== task.turn) {
+    await failTurn(deps, task, { code: "internal", detail: "The session went to another turn before this one began." });
+    return undefined;
+  }
+
+  const known = reusableSandbox(session, clock.now());
+  if (known) {
+    await progress("probing", known.name);
+    const live = await provider.find(known.name);
+    if (live) return await keep(deps, task, session, lease, live, known.state === "ready" ? "reused" : "cold");
+  }
+  if (session.sandbox) await provider.remove(session.sandbox.name);
+  return await create(deps, task, session, lease, progress);
+}
+
+async function keep(
+  deps: SandboxDeps,
+  task: Task,
+  session: Session,
+  lease: Lease,
+  live: LiveSandbox,
+  origin: SandboxUse["origin"],
+): Promise<SandboxUse | undefined> {
+  const now = deps.clock.now();
+  const missingMs = task.deadlineAt + sandboxSlackMs - live.expiresAt;
+  if (missingMs > 0) await deps.provider.extend(live, missingMs);
+  const ready = { state: "ready", name: live.name, createdAt: session.sandbox?.createdAt ?? now } as const;
+  const outcome = await deps.store.changeSession(
+    task.userId,
+    task.sessionKey,
+    { lease, epoch: session.epoch },
+    {
+      set: {
+        lease: { ...lease, at: now },
+        lastUsedAt: now,
+        sandbox: { ...ready, sessionId: live.sessionId, expiresAt: live.expiresAt + Math.max(missingMs, 0) },
+      },
+    },
+  );
+  return outcome.won ? { name: live.name, sessionId: live.sessionId, origin, epoch: session.epoch } : undefined;
+}
+
+async function create(
+  deps: SandboxDeps,
+  task: Task,
+  session: Session,
+  lease: Lease,
+  progress: Progress,
+): Promise<SandboxUse | undefined> {
+  const { store, provider, clock, config } = deps;
+  const epoch = session.epoch + 1;
+  const id = sessionId(task.userId, task.sessionKey);
+  const name = sandboxName(app, config.stage, id, epoch);
+  const createdAt = clock.now();
+  const held = { ...lease, at: createdAt };
+
+  const intent = await store.changeSession(
+    task.userId,
+    task.sessionKey,
+    { lease, epoch: session.epoch },
+    { set: { lease: held, lastUsedAt: createdAt, epoch, sandbox: { state: "creating", name, createdAt } } },
+  );
+  if (!intent.won) return undefined;
+
+  await progress("creating", name);
+  const timeoutMs = Math.min(
+    Math.max(task.deadlineAt - createdAt + sandboxSlackMs, config.sessionIdleMs),
+    sandboxMaxMs,
+  );
+  const live = await provider.create({ name, timeoutMs, tags: { app, stage: config.stage, session: id } });
+  const ready = await store.changeSession(
+    task.userId,
+    task.sessionKey,
+    { lease: held, epoch },
+    { set: { sandbox: { state: "ready", name, createdAt, sessionId: live.sessionId, expiresAt: live.expiresAt } } },
+  );
+  if (ready.won) return { name, sessionId: live.sessionId, origin: "cold", epoch };
+
+  // The session went on to another epoch while this one was being made: nobody else knows of it, so it goes.
+  if (ready.item?.epoch !== epoch) await provider.remove(name);
+  return undefined;
+}
+
+/** What the provider refuses will not get better; all else is tried again, by whichever worker, until the deadline. */
+async function recover(
+  deps: SandboxDeps,
+  task: Task,
+  claimId: string,
+  error: ProviderError,
+  progress: Progress,
+): Promise<void> {
+  const { store, clock, work } = deps;
+  if (error.kind === "refused" || clock.now() >= task.deadlineAt) {
+    await failTurn(deps, task, { code: "provision_failed", detail: error.message });
+    return;
+  }
+  await progress("retrying", `The provider is not available (${error.kind}); trying again.`);
+  const until = clock.now();
+  await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
+    set: { state: { status: "provisioning", claim: { id: claimId, until } }, dueAt: until + retryProvisionMs },
+  });
+  await work.send({ kind: "provision", taskId: task.id, turn: task.turn }, retryProvisionMs);
+}

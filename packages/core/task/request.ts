@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { envMaxBytes, envMaxNames, metadataMaxKeys, promptMaxBytes } from "../limits.ts";
+import { agents } from "./schema.ts";
+
+const day = 24 * 60 * 60 * 1000;
+
+export const sessionKeySchema = z
+  .string()
+  .regex(/^[A-Za-z0-9._-]{1,64}$/, { error: "must be 1 to 64 of A-Z, a-z, 0-9, dot, underscore and dash" });
+
+export const promptSchema = z
+  .string()
+  .min(1)
+  .refine((text) => Buffer.byteLength(text) <= promptMaxBytes, { error: `must be ${promptMaxBytes} bytes at the most` });
+
+export const requestLimitsSchema = z
+  .strictObject({
+    maxDurationMs: z.int().min(1000).max(day),
+    inactivityMs: z.int().min(1000).max(day),
+    maxCostUsd: z.number().positive().max(10_000),
+  })
+  .partial();
+
+const envSchema = z
+  .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: "must be a variable's name" }), z.string())
+  .refine((env) => Object.keys(env).length <= envMaxNames, { error: `must have ${envMaxNames} names at the most` })
+  .refine((env) => Buffer.byteLength(JSON.stringify(env)) <= envMaxBytes, {
+    error: `must be ${envMaxBytes} bytes at the most`,
+  })
+  .refine((env) => !Object.keys(env).some((name) => name.startsWith("CONCIERGE_")), {
+    error: "must not have names that begin with CONCIERGE_",
+  });
+
+const metadataSchema = z
+  .record(z.string().min(1).max(64), z.string().max(512))
+  .refine((data) => Object.keys(data).length <= metadataMaxKeys, { error: `must have ${metadataMaxKeys} keys at the most` });
+
+export const startRequestSchema = z
+  .strictObject({
+    prompt: promptSchema,
+    agent: z.enum(agents).optional(),
+    sessionKey: sessionKeySchema.optional(),
+    keepAlive: z.boolean().optional(),
+    limits: requestLimitsSchema.optional(),
+    env: envSchema.optional(),
+    metadata: metadataSchema.optional(),
+  })
+  .meta({ id: "StartRequest" });
+
+export type StartRequest = z.infer<typeof startRequestSchema>;

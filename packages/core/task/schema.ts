@@ -1,0 +1,126 @@
+import { z } from "zod";
+
+export const agents = ["claude", "codex", "cursor", "shell"] as const;
+export const statuses = [
+  "queued",
+  "provisioning",
+  "running",
+  "finalizing",
+  "stopping",
+  "succeeded",
+  "failed",
+  "stopped",
+  "timed_out",
+] as const;
+export const terminalStatuses = ["succeeded", "failed", "stopped", "timed_out"] as const;
+export const taskErrorCodes = [
+  "agent_failed",
+  "inactivity_timeout",
+  "deadline_exceeded",
+  "budget_exceeded",
+  "provision_failed",
+  "sandbox_lost",
+  "finalize_timeout",
+  "push_failed",
+  "stopped_by_user",
+  "internal",
+] as const;
+export const origins = ["reused", "resumed", "warm", "snapshot", "cold"] as const;
+export const actors = ["api", "worker", "runner", "timer", "reaper"] as const;
+
+export type Agent = (typeof agents)[number];
+export type Status = (typeof statuses)[number];
+export type Actor = (typeof actors)[number];
+
+const time = z.int().nonnegative();
+
+export const taskErrorSchema = z.strictObject({ code: z.enum(taskErrorCodes), detail: z.string() });
+
+export const resultSchema = z.strictObject({
+  exitCode: z.int().nullable(),
+  text: z.string(),
+  commit: z.string().nullable(),
+  branch: z.string().nullable(),
+  pushed: z.boolean(),
+});
+
+export const sandboxUseSchema = z.strictObject({
+  name: z.string(),
+  sessionId: z.string(),
+  origin: z.enum(origins),
+  epoch: z.int().positive(),
+});
+
+/** A worker's hold on a turn it provisions: another may take it over once `until` has passed. */
+export const claimSchema = z.strictObject({ id: z.string(), until: time });
+
+const ended = { endedAt: time, result: resultSchema.nullable() };
+
+/** What a task's turn is doing. A field that a status does not have can not be there. */
+export const stateSchema = z.discriminatedUnion("status", [
+  z.strictObject({ status: z.literal("queued") }),
+  z.strictObject({ status: z.literal("provisioning"), claim: claimSchema }),
+  z.strictObject({ status: z.literal("running"), commandId: z.string() }),
+  z.strictObject({ status: z.literal("succeeded"), ...ended }),
+  z.strictObject({ status: z.literal("failed"), ...ended, error: taskErrorSchema }),
+  z.strictObject({ status: z.literal("timed_out"), ...ended, error: taskErrorSchema }),
+]);
+
+export const phaseSchema = z.strictObject({
+  turn: z.int().positive(),
+  status: z.enum(statuses),
+  at: time,
+  by: z.enum(actors),
+  note: z.string().optional(),
+});
+
+export const noticeSchema = z.strictObject({ code: z.string(), detail: z.string(), turn: z.int().positive(), at: time });
+
+export const limitsSchema = z.strictObject({
+  maxDurationMs: z.int(),
+  inactivityMs: z.int(),
+  maxCostUsd: z.number().optional(),
+});
+
+export const taskSchema = z.strictObject({
+  id: z.string(),
+  userId: z.string(),
+  sessionKey: z.string(),
+  agent: z.enum(agents),
+  prompt: z.string(),
+  keepAlive: z.boolean(),
+  limits: limitsSchema,
+  metadata: z.record(z.string(), z.string()),
+  /** The turn's `env`, encrypted; gone when the turn ends. */
+  sealedEnv: z.string().optional(),
+  turn: z.int().positive(),
+  state: stateSchema,
+  /** The sandbox this turn has, from when it is known. */
+  sandbox: sandboxUseSchema.optional(),
+  createdAt: time,
+  deadlineAt: time,
+  lastActivityAt: time,
+  startedAt: time.optional(),
+  /** The newest batch of this turn's output that is committed: a batch behind it does not exist for a reader. */
+  outputSeq: z.int().nonnegative(),
+  phases: z.array(phaseSchema),
+  /** How many phases there ever were; `phases` holds the newest of them. */
+  phaseCount: z.int().nonnegative(),
+  notices: z.array(noticeSchema),
+  /** When someone must look at this task again; absent once it has ended. */
+  dueAt: time.optional(),
+  expiresAt: time,
+});
+
+export type Task = z.infer<typeof taskSchema>;
+export type TaskState = z.infer<typeof stateSchema>;
+export type TaskError = z.infer<typeof taskErrorSchema>;
+export type TaskResult = z.infer<typeof resultSchema>;
+export type SandboxUse = z.infer<typeof sandboxUseSchema>;
+export type Phase = z.infer<typeof phaseSchema>;
+export type Notice = z.infer<typeof noticeSchema>;
+export type Limits = z.infer<typeof limitsSchema>;
+
+export function isTerminal(status: Status): status is (typeof terminalStatuses)[number] {
+  return (terminalStatuses as readonly Status[]).includes(status);
+}

@@ -1,0 +1,109 @@
+import { z } from "zod";
+import {
+  actors,
+  agents,
+  isTerminal,
+  limitsSchema,
+  origins,
+  type Phase,
+  resultSchema,
+  statuses,
+  type Task,
+  taskErrorSchema,
+} from "./schema.ts";
+
+const instant = z.iso.datetime();
+const duration = z.int().nonnegative().nullable();
+
+/** A task as the API shows it. */
+export const taskViewSchema = z
+  .object({
+    id: z.string(),
+    status: z.enum(statuses),
+    turn: z.int(),
+    agent: z.enum(agents),
+    sessionKey: z.string(),
+    keepAlive: z.boolean(),
+    prompt: z.string(),
+    limits: limitsSchema,
+    metadata: z.record(z.string(), z.string()),
+    sandbox: z.object({ name: z.string(), origin: z.enum(origins), epoch: z.int() }).nullable(),
+    createdAt: instant,
+    startedAt: instant.nullable(),
+    endedAt: instant.nullable(),
+    deadlineAt: instant,
+    lastActivityAt: instant,
+    phases: z.array(
+      z.object({
+        turn: z.int(),
+        status: z.enum(statuses),
+        at: instant,
+        by: z.enum(actors),
+        note: z.string().optional(),
+      }),
+    ),
+    timings: z.object({
+      queuedMs: duration,
+      provisionMs: duration,
+      agentMs: duration,
+      finalizeMs: duration,
+      stopMs: duration,
+    }),
+    result: resultSchema.nullable(),
+    error: taskErrorSchema.nullable(),
+    usage: z.object({ inputTokens: z.int(), outputTokens: z.int(), costUsd: z.number() }),
+    notices: z.array(z.object({ code: z.string(), detail: z.string(), turn: z.int() })),
+  })
+  .meta({ id: "Task" });
+
+export type TaskView = z.infer<typeof taskViewSchema>;
+
+export function viewTask(task: Task): TaskView {
+  const { state } = task;
+  return {
+    id: task.id,
+    status: state.status,
+    turn: task.turn,
+    agent: task.agent,
+    sessionKey: task.sessionKey,
+    keepAlive: task.keepAlive,
+    prompt: task.prompt,
+    limits: task.limits,
+    metadata: task.metadata,
+    sandbox: task.sandbox
+      ? { name: task.sandbox.name, origin: task.sandbox.origin, epoch: task.sandbox.epoch }
+      : null,
+    createdAt: iso(task.createdAt),
+    startedAt: task.startedAt === undefined ? null : iso(task.startedAt),
+    endedAt: "endedAt" in state ? iso(state.endedAt) : null,
+    deadlineAt: iso(task.deadlineAt),
+    lastActivityAt: iso(task.lastActivityAt),
+    phases: task.phases.map(({ at, ...phase }) => ({ ...phase, at: iso(at) })),
+    timings: timingsOf(task.phases.filter((phase) => phase.turn === task.turn)),
+    result: "result" in state ? state.result : null,
+    error: "error" in state ? state.error : null,
+    usage: { inputTokens: 0, outputTokens: 0, costUsd: 0 },
+    notices: task.notices.map(({ code, detail, turn }) => ({ code, detail, turn })),
+  };
+}
+
+/** How long the turn was in each status, read off its phases: a status lasts until the first one that is another. */
+export function timingsOf(phases: readonly Phase[]): TaskView["timings"] {
+  const lasted = (status: Phase["status"]): number | null => {
+    const from = phases.findIndex((phase) => phase.status === status);
+    const next = phases.slice(from + 1).find((phase) => phase.status !== status);
+    const start = phases[from];
+    return start && next ? Math.max(next.at - start.at, 0) : null;
+  };
+  return {
+    queuedMs: lasted("queued"),
+    provisionMs: lasted("provisioning"),
+    agentMs: lasted("running"),
+    finalizeMs: lasted("finalizing"),
+    stopMs: phases.some((phase) => isTerminal(phase.status)) ? lasted("stopping") : null,
+  };
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}

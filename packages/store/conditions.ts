@@ -1,0 +1,86 @@
+import type { SessionGuard, TaskGuard } from "@concierge/core";
+
+/** Part of a condition: an expression with what its placeholders stand for. */
+export interface Condition {
+  expression: string;
+  names: Record<string, string>;
+  values: Record<string, unknown>;
+}
+
+const always: Condition = { expression: "attribute_exists(pk)", names: {}, values: {} };
+
+/** The item is not there, and never was: a put that must not overwrite. */
+export const isAbsent: Condition = { expression: "attribute_not_exists(pk)", names: {}, values: {} };
+
+/**
+ * TTL only tidies up, days late:
+ *
+ *   written          expiresAt            deleted by the table
+ *   ───┬────────────────┬──────────────────────┬───────►
+ *      │ there          │ as good as gone      │ gone
+ */
+export const isAbsentOrExpired = (now: number): Condition => ({
+  expression: "attribute_not_exists(pk) OR expiresAt <= :now",
+  names: {},
+  values: { ":now": now },
+});
+
+export const isThere: Condition = always;
+
+const notExpired = (now: number): Condition => ({
+  expression: "expiresAt > :now",
+  names: {},
+  values: { ":now": now },
+});
+
+/** The turn is this one and its status one of these; the rest only where the guard says so. */
+export function taskAllows(guard: TaskGuard, now: number): Condition {
+  const state = { "#state": "state", "#status": "status" };
+  const statuses = Object.fromEntries(guard.status.map((status, i) => [`:status${i}`, status]));
+  const parts: Condition[] = [
+    notExpired(now),
+    { expression: "turn = :turn", names: {}, values: { ":turn": guard.turn } },
+    { expression: `#state.#status IN (${Object.keys(statuses).join(", ")})`, names: state, values: statuses },
+  ];
+  const claim = { ...state, "#claim": "claim" };
+  if (guard.claimUntilBefore !== undefined) {
+    parts.push({
+      expression: "#state.#claim.#until < :claimUntil",
+      names: { ...claim, "#until": "until" },
+      values: { ":claimUntil": guard.claimUntilBefore },
+    });
+  }
+  if (guard.claimId !== undefined) {
+    parts.push({
+      expression: "#state.#claim.id = :claimId",
+      names: claim,
+      values: { ":claimId": guard.claimId },
+    });
+  }
+  if (guard.outputSeq !== undefined) {
+    parts.push({ expression: "outputSeq = :outputSeq", names: {}, values: { ":outputSeq": guard.outputSeq } });
+  }
+  return all(parts);
+}
+
+/**
+ * The lease is exactly the one that was seen, its `at` included, and the epoch too: whoever renewed, took or
+ * released it since makes this write lose. A guard for no lease also holds where there is no session yet.
+ */
+export function sessionAllows(guard: SessionGuard): Condition {
+  const parts: Condition[] = [];
+  if (guard.lease === null) parts.push({ expression: "attribute_not_exists(lease)", names: {}, values: {} });
+  if (guard.lease) parts.push({ expression: "lease = :leaseSeen", names: {}, values: { ":leaseSeen": guard.lease } });
+  if (guard.epoch !== undefined) {
+    parts.push({ expression: "epoch = :epochSeen", names: {}, values: { ":epochSeen": guard.epoch } });
+  }
+  return parts.length > 0 ? all(parts) : always;
+}
+
+function all(parts: readonly Condition[]): Condition {
+  return {
+    expression: parts.map((part) => part.expression).join(" AND "),
+    names: Object.assign({}, ...parts.map((part) => part.names)),
+    values: Object.assign({}, ...parts.map((part) => part.values)),
+  };
+}

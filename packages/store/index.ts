@@ -1,0 +1,1 @@
+export { createDynamoStore } from "./dynamo.ts";

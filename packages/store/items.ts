@@ -1,0 +1,87 @@
+import { createHash } from "node:crypto";
+import {
+  type EventRecord,
+  type Key,
+  keySchema,
+  type RecordPosition,
+  type Session,
+  sessionSchema,
+  type Task,
+  taskSchema,
+} from "@concierge/core";
+
+/** What an item has beside its fields: its keys, its places in the indexes, and when the table may drop it. */
+const housekeeping = ["pk", "sk", "owner", "ownedAt", "dueShard", "ttl"] as const;
+
+export type Item = Record<string, unknown>;
+
+export const dueShards = ["TASK#0", "TASK#1", "TASK#2", "TASK#3"] as const;
+
+export const keyOf = {
+  task: (id: string) => ({ pk: `TASK#${id}`, sk: "TASK" }),
+  record: (taskId: string, position: RecordPosition) => ({ pk: `TASK#${taskId}`, sk: recordSort(position) }),
+  session: (userId: string, key: string) => ({ pk: `SESSION#${userId}#${key}`, sk: "SESSION" }),
+  key: (id: string) => ({ pk: `KEY#${id}`, sk: "KEY" }),
+  idempotency: (scope: string) => ({ pk: `IDEMPOTENCY#${scope}`, sk: "IDEMPOTENCY" }),
+} as const;
+
+export const ownerOf = {
+  tasks: (userId: string) => `TASKS#${userId}`,
+  sessions: (userId: string) => `SESSIONS#${userId}`,
+  keys: "KEYS",
+} as const;
+
+export function taskItem(task: Task): Item {
+  return {
+    ...task,
+    ...keyOf.task(task.id),
+    owner: ownerOf.tasks(task.userId),
+    ownedAt: task.id,
+    ...(task.dueAt !== undefined && { dueShard: dueShardOf(task.id) }),
+    ttl: ttlOf(task.expiresAt),
+  };
+}
+
+export function keyItem(key: Key): Item {
+  return { ...key, ...keyOf.key(key.id), owner: ownerOf.keys, ownedAt: key.id };
+}
+
+export function recordItem(taskId: string, record: EventRecord, expiresAt: number): Item {
+  return { ...record, ...keyOf.record(taskId, record), expiresAt, ttl: ttlOf(expiresAt) };
+}
+
+export const readTask = (item: Item): Task => taskSchema.parse(fieldsOf(item));
+export const readSession = (item: Item): Session => sessionSchema.parse(fieldsOf(item));
+export const readKey = (item: Item): Key => keySchema.parse(fieldsOf(item));
+
+/** Records are many and large, and only ever written here: they are not parsed again. */
+export const readRecord = (item: Item): EventRecord => fieldsOf(item) as unknown as EventRecord;
+
+/** Spreads what is due over a few partitions, each for itself in order. */
+export function dueShardOf(id: string): string {
+  const [byte = 0] = createHash("sha256").update(id).digest();
+  return `TASK#${byte % dueShards.length}`;
+}
+
+export function ttlOf(expiresAt: number): number {
+  return Math.ceil(expiresAt / 1000);
+}
+
+/** A turn's progress stands before its output, and numbers sort as numbers do. */
+function recordSort({ turn, kind, seq }: RecordPosition): string {
+  return `RECORD#${digits(turn, 6)}#${kind === "progress" ? 0 : 1}#${digits(seq, 15)}`;
+}
+
+export function recordSortBehind(turn: number): string {
+  return `RECORD#${digits(turn, 6)}#2`;
+}
+
+function digits(n: number, width: number): string {
+  return String(n).padStart(width, "0");
+}
+
+function fieldsOf(item: Item): Item {
+  const fields = { ...item };
+  for (const name of housekeeping) delete fields[name];
+  return fields;
+}
