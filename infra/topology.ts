@@ -76,7 +76,14 @@ const providerKeys = ["VERCEL_TOKEN", "VERCEL_TEAM_ID", "VERCEL_PROJECT_ID"] as 
 export const topology = {
   table: {
     Table: {
-      fields: { pk: "string", sk: "string", owner: "string", ownedAt: "string", dueShard: "string", dueAt: "number" },
+      fields: {
+        pk: "string",
+        sk: "string",
+        owner: "string",
+        ownedAt: "string",
+        dueShard: "string",
+        dueAt: "number",
+      },
       primaryIndex: { hash: "pk", range: "sk" },
       indexes: {
         owner: { hash: "owner", range: "ownedAt" },
@@ -86,7 +93,12 @@ export const topology = {
     },
   },
   queues: {
-    WorkQueue: { delayMs: 0, visibilityTimeoutMs: workerTimeoutMs + 10 * second, maxReceives: 5, retentionMs: 4 * day },
+    WorkQueue: {
+      delayMs: 0,
+      visibilityTimeoutMs: workerTimeoutMs + 10 * second,
+      maxReceives: 5,
+      retentionMs: 4 * day,
+    },
   },
   functions: {
     Api: {
@@ -97,7 +109,16 @@ export const topology = {
       environment: ["CONCIERGE_STAGE", "CONCIERGE_DEFAULT_AGENT", "CONCIERGE_ADMIN_USER_ID", ...tuning],
       secrets: ["AdminApiKey", "SealingKey"],
       grants: [
-        { on: "Table", actions: ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Query"] },
+        {
+          on: "Table",
+          actions: [
+            "dynamodb:GetItem",
+            "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
+            "dynamodb:DeleteItem",
+            "dynamodb:Query",
+          ],
+        },
         { on: "Table/index/owner", actions: ["dynamodb:Query"] },
         { on: "WorkQueue", actions: ["sqs:SendMessage"] },
       ],

@@ -6,9 +6,14 @@ const milliseconds = (fallback: number) => whole(1000, 24 * 60 * minute, "millis
 
 const schema = z.object({
   CONCIERGE_STAGE: text(/^[a-z0-9-]{1,20}$/, "a stage name of a-z, 0-9 and -, 20 at the most").default("dev"),
-  CONCIERGE_DEFAULT_AGENT: z.enum(["claude", "codex", "cursor", "shell"], { error: "takes claude, codex, cursor or shell" }).default("claude"),
+  CONCIERGE_DEFAULT_AGENT: z
+    .enum(["claude", "codex", "cursor", "shell"], { error: "takes claude, codex, cursor or shell" })
+    .default("claude"),
   CONCIERGE_ADMIN_USER_ID: text(/^[A-Za-z0-9._@-]{1,64}$/, "a user id").default("admin"),
-  CONCIERGE_API_KEY: text(/^[\x21-\x7e]{16,256}$/, "16 to 256 printable characters without spaces").optional(),
+  CONCIERGE_API_KEY: text(
+    /^[\x21-\x7e]{16,256}$/,
+    "16 to 256 printable characters without spaces",
+  ).optional(),
   CONCIERGE_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
   AGENT_INACTIVITY_TIMEOUT_MS: milliseconds(minute),
   AGENT_MAX_WAIT_TIME_MS: milliseconds(5 * minute),

@@ -3,7 +3,13 @@ export type { Deps, SandboxDeps } from "./deps.ts";
 export { AppError, type ErrorCode, errorTable, ProviderError, type ProviderFailure } from "./errors.ts";
 export { beginning, type Cursor, formatCursor, parseCursor } from "./event/cursor.ts";
 export { readEvents, readOutput } from "./event/read.ts";
-export { type EventRecord, eventSchema, type OutputBatch, type ProgressRecord, streams } from "./event/schema.ts";
+export {
+  type EventRecord,
+  eventSchema,
+  type OutputBatch,
+  type ProgressRecord,
+  streams,
+} from "./event/schema.ts";
 export { createId, sandboxName, sessionId, taskIdPattern } from "./ids.ts";
 export { authenticate, type Caller, createKey } from "./key/index.ts";
 export { type Key, keySchema } from "./key/schema.ts";
@@ -13,6 +19,6 @@ export { createSealer, type Sealer, type TokenClaims } from "./seal.ts";
 export { release, takeLease } from "./session/index.ts";
 export { type Lease, leaseSchema, type Session, sandboxSchema, sessionSchema } from "./session/schema.ts";
 export * from "./task/index.ts";
-export { sessionKeySchema, type StartRequest, startRequestSchema } from "./task/request.ts";
+export { type StartRequest, sessionKeySchema, startRequestSchema } from "./task/request.ts";
 export { isTerminal, type Status, statuses, type Task, taskSchema } from "./task/schema.ts";
 export { taskViewSchema, viewTask } from "./task/view.ts";

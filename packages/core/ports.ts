@@ -30,7 +30,17 @@ export interface TaskGuard {
 
 export interface TaskChange {
   set?: Partial<
-    Pick<Task, "state" | "sandbox" | "deadlineAt" | "lastActivityAt" | "startedAt" | "outputSeq" | "dueAt" | "expiresAt">
+    Pick<
+      Task,
+      | "state"
+      | "sandbox"
+      | "deadlineAt"
+      | "lastActivityAt"
+      | "startedAt"
+      | "outputSeq"
+      | "dueAt"
+      | "expiresAt"
+    >
   >;
   remove?: readonly ("sealedEnv" | "dueAt" | "sandbox")[];
   phase?: Phase;
@@ -82,11 +92,20 @@ export interface Store {
   /** Records are written before what commits them (`outputSeq`), and writing one again changes nothing. */
   putRecord(taskId: string, record: EventRecord, expiresAt: number): Promise<void>;
   /** A page of records in order, from `from` on, itself included. */
-  readRecords(taskId: string, from: RecordPosition, toTurn: number): Promise<{ records: EventRecord[]; more: boolean }>;
+  readRecords(
+    taskId: string,
+    from: RecordPosition,
+    toTurn: number,
+  ): Promise<{ records: EventRecord[]; more: boolean }>;
 
   getSession(userId: string, key: string): Promise<Session | undefined>;
   /** Creates the session where there is none and the guard asks for no lease. */
-  changeSession(userId: string, key: string, guard: SessionGuard, change: SessionChange): Promise<Outcome<Session>>;
+  changeSession(
+    userId: string,
+    key: string,
+    guard: SessionGuard,
+    change: SessionChange,
+  ): Promise<Outcome<Session>>;
 
   getKey(id: string): Promise<Key | undefined>;
   createKey(key: Key): Promise<Outcome<Key>>;

@@ -32,7 +32,9 @@ export function createSealer(secret: string): Sealer {
 
     open(sealed, purpose) {
       const bytes = Buffer.from(sealed, "base64");
-      const decipher = createDecipheriv("aes-256-gcm", sealingKey, bytes.subarray(0, 12), { authTagLength: 16 })
+      const decipher = createDecipheriv("aes-256-gcm", sealingKey, bytes.subarray(0, 12), {
+        authTagLength: 16,
+      })
         .setAAD(Buffer.from(purpose))
         .setAuthTag(bytes.subarray(12, 28));
       return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString("utf8");
@@ -51,7 +53,9 @@ export function createSealer(secret: string): Sealer {
       if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined;
 
       const [taskId = "", turn, expiresAt] = claims.split(".");
-      return Number(expiresAt) > now ? { taskId, turn: Number(turn), expiresAt: Number(expiresAt) } : undefined;
+      return Number(expiresAt) > now
+        ? { taskId, turn: Number(turn), expiresAt: Number(expiresAt) }
+        : undefined;
     },
   };
 }

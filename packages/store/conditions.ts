@@ -58,19 +58,31 @@ export function taskAllows(guard: TaskGuard, now: number): Condition {
     });
   }
   if (guard.outputSeq !== undefined) {
-    parts.push({ expression: "outputSeq = :outputSeq", names: {}, values: { ":outputSeq": guard.outputSeq } });
+    parts.push({
+      expression: "outputSeq = :outputSeq",
+      names: {},
+      values: { ":outputSeq": guard.outputSeq },
+    });
   }
   return all(parts);
 }
 
 /**
  * The lease is exactly the one that was seen, its `at` included, and the epoch too: whoever renewed, took or
- * released it since makes this write lose. A guard for no lease also holds where there is no session yet.
+ * released it since makes this write lose. A guard for no lease also holds where there is no session, or one that
+ * has expired.
  */
-export function sessionAllows(guard: SessionGuard): Condition {
+export function sessionAllows(guard: SessionGuard, now: number): Condition {
   const parts: Condition[] = [];
-  if (guard.lease === null) parts.push({ expression: "attribute_not_exists(lease)", names: {}, values: {} });
-  if (guard.lease) parts.push({ expression: "lease = :leaseSeen", names: {}, values: { ":leaseSeen": guard.lease } });
+  if (guard.lease === null) {
+    parts.push({
+      expression: "(attribute_not_exists(lease) OR expiresAt <= :now)",
+      names: {},
+      values: { ":now": now },
+    });
+  }
+  if (guard.lease)
+    parts.push({ expression: "lease = :leaseSeen", names: {}, values: { ":leaseSeen": guard.lease } });
   if (guard.epoch !== undefined) {
     parts.push({ expression: "epoch = :epochSeen", names: {}, values: { ":epochSeen": guard.epoch } });
   }

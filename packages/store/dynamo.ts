@@ -9,7 +9,14 @@ import {
   UpdateCommand,
 } from "@aws-sdk/lib-dynamodb";
 import type { Clock, IdempotencyRecord, Outcome, Page, Store } from "@concierge/core";
-import { type Condition, isAbsent, isAbsentOrExpired, isThere, sessionAllows, taskAllows } from "./conditions.ts";
+import {
+  type Condition,
+  isAbsent,
+  isAbsentOrExpired,
+  isThere,
+  sessionAllows,
+  taskAllows,
+} from "./conditions.ts";
 import {
   dueShardOf,
   dueShards,
@@ -31,9 +38,15 @@ import { buildUpdate, type UpdateParts } from "./update.ts";
 type Key = { pk: string; sk: string };
 
 /** The one table. Every change is one conditional write on one item; every read that decides is consistent. */
-export function createDynamoStore(options: { client: DynamoDBClient; tableName: string; clock: Clock }): Store {
+export function createDynamoStore(options: {
+  client: DynamoDBClient;
+  tableName: string;
+  clock: Clock;
+}): Store {
   const { tableName: TableName, clock } = options;
-  const client = DynamoDBDocumentClient.from(options.client, { marshallOptions: { removeUndefinedValues: true } });
+  const client = DynamoDBDocumentClient.from(options.client, {
+    marshallOptions: { removeUndefinedValues: true },
+  });
 
   const get = async (key: Key): Promise<Item | undefined> => {
     const { Item } = await client.send(new GetCommand({ TableName, Key: key, ConsistentRead: true }));
@@ -66,7 +79,12 @@ export function createDynamoStore(options: { client: DynamoDBClient; tableName: 
 
   const update = (key: Key, parts: UpdateParts, condition: Condition): Promise<Outcome<Item>> =>
     conditionally(key, async () => {
-      const input = { TableName, Key: key, ReturnValues: "ALL_NEW" as const, ...buildUpdate(parts, condition) };
+      const input = {
+        TableName,
+        Key: key,
+        ReturnValues: "ALL_NEW" as const,
+        ...buildUpdate(parts, condition),
+      };
       return (await client.send(new UpdateCommand(input))).Attributes;
     });
 
@@ -134,7 +152,10 @@ export function createDynamoStore(options: { client: DynamoDBClient; tableName: 
         ...(after !== undefined && { after }),
         ...(filters.length > 0 && {
           FilterExpression: filters.join(" AND "),
-          ExpressionAttributeValues: { ...(status && { ":status": status }), ...(sessionKey && { ":sessionKey": sessionKey }) },
+          ExpressionAttributeValues: {
+            ...(status && { ":status": status }),
+            ...(sessionKey && { ":sessionKey": sessionKey }),
+          },
           ...(status && { ExpressionAttributeNames: { "#state": "state", "#status": "status" } }),
         }),
       });
@@ -155,8 +176,8 @@ export function createDynamoStore(options: { client: DynamoDBClient; tableName: 
         ),
       );
       const due = pages.flatMap((page) => page.Items ?? []);
-      due.sort((a, b) => Number(a["dueAt"]) - Number(b["dueAt"]));
-      return due.slice(0, limit).map((item) => String(item["id"]));
+      due.sort((a, b) => Number(a.dueAt) - Number(b.dueAt));
+      return due.slice(0, limit).map((item) => String(item.id));
     },
 
     async putRecord(taskId, record, expiresAt) {
@@ -195,7 +216,10 @@ export function createDynamoStore(options: { client: DynamoDBClient; tableName: 
         },
         remove,
       };
-      return mapOutcome(await update(keyOf.session(userId, key), parts, sessionAllows(guard)), readSession);
+      return mapOutcome(
+        await update(keyOf.session(userId, key), parts, sessionAllows(guard, now)),
+        readSession,
+      );
     },
 
     async getKey(id) {
@@ -230,11 +254,16 @@ export function createDynamoStore(options: { client: DynamoDBClient; tableName: 
 }
 
 function readIdempotency({ requestHash, taskId, turn, expiresAt }: Item): IdempotencyRecord {
-  return { requestHash: String(requestHash), taskId: String(taskId), turn: Number(turn), expiresAt: Number(expiresAt) };
+  return {
+    requestHash: String(requestHash),
+    taskId: String(taskId),
+    turn: Number(turn),
+    expiresAt: Number(expiresAt),
+  };
 }
 
 function isLive(item: Item, now: number): boolean {
-  return typeof item["expiresAt"] !== "number" || item["expiresAt"] > now;
+  return typeof item.expiresAt !== "number" || item.expiresAt > now;
 }
 
 function mapOutcome<T>(outcome: Outcome<Item>, read: (item: Item) => T): Outcome<T> {

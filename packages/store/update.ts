@@ -24,15 +24,21 @@ export function buildUpdate(parts: UpdateParts, condition: Condition) {
 
   const sets = [
     ...entries(parts.set).map(([key, what]) => `${name(key)} = ${value("set", key, what)}`),
-    ...entries(parts.setOnce).map(([key, what]) => `${name(key)} = if_not_exists(${name(key)}, ${value("once", key, what)})`),
-    ...entries(parts.append).map(([key, what]) => `${name(key)} = list_append(${name(key)}, ${value("append", key, [what])})`),
+    ...entries(parts.setOnce).map(
+      ([key, what]) => `${name(key)} = if_not_exists(${name(key)}, ${value("once", key, what)})`,
+    ),
+    ...entries(parts.append).map(
+      ([key, what]) => `${name(key)} = list_append(${name(key)}, ${value("append", key, [what])})`,
+    ),
   ];
   const adds = entries(parts.add).map(([key, by]) => `${name(key)} ${value("add", key, by)}`);
   const removes = (parts.remove ?? []).map(name);
   const clause = (word: string, list: string[]) => (list.length > 0 ? [`${word} ${list.join(", ")}`] : []);
 
   return {
-    UpdateExpression: [...clause("SET", sets), ...clause("ADD", adds), ...clause("REMOVE", removes)].join(" "),
+    UpdateExpression: [...clause("SET", sets), ...clause("ADD", adds), ...clause("REMOVE", removes)].join(
+      " ",
+    ),
     ConditionExpression: condition.expression,
     ...(Object.keys(names).length > 0 && { ExpressionAttributeNames: names }),
     ...(Object.keys(values).length > 0 && { ExpressionAttributeValues: values }),

@@ -79,7 +79,8 @@ export function mergeEvents(
     }
   }
   const lastTurn = records.at(-1)?.turn ?? after.record.turn;
-  while (phases[0] && !(more && isTerminal(phases[0].status) && phases[0].turn >= lastTurn)) placePhase(shift(phases));
+  while (phases[0] && !(more && isTerminal(phases[0].status) && phases[0].turn >= lastTurn))
+    placePhase(shift(phases));
   return { items, cursor };
 }
 

@@ -29,7 +29,8 @@ export async function authenticate(
   adminKey: string,
   presented: string,
 ): Promise<Caller | undefined> {
-  if (timingSafeEqual(digest(presented), digest(adminKey))) return { userId: config.adminUserId, admin: true };
+  if (timingSafeEqual(digest(presented), digest(adminKey)))
+    return { userId: config.adminUserId, admin: true };
 
   const [, id, secret] = pattern.exec(presented) ?? [];
   const key = id ? await store.getKey(id) : undefined;

@@ -50,13 +50,20 @@ export async function release(
   if (!releasing.won) return;
 
   await provider.remove(name);
-  await store.changeSession(userId, sessionKey, { epoch }, { set: { epoch: epoch + 1 }, remove: ["sandbox", "dueAt"] });
+  await store.changeSession(
+    userId,
+    sessionKey,
+    { epoch },
+    { set: { epoch: epoch + 1 }, remove: ["sandbox", "dueAt"] },
+  );
 }
 
 async function isHeld(store: Deps["store"], { lease }: Session): Promise<boolean> {
   if (!lease) return false;
   const holder = await store.getTask(lease.taskId);
-  return !holder || holder.turn < lease.turn || (holder.turn === lease.turn && !isTerminal(holder.state.status));
+  return (
+    !holder || holder.turn < lease.turn || (holder.turn === lease.turn && !isTerminal(holder.state.status))
+  );
 }
 
 function busy(sessionKey: string, holder: Lease): AppError {

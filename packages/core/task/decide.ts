@@ -1,7 +1,11 @@
 import type { Task, TaskError, TaskResult, TaskState } from "./schema.ts";
 import { isTerminal } from "./schema.ts";
 
-export type ClaimVerdict = { kind: "claim" } | { kind: "take over" } | { kind: "wait"; ms: number } | { kind: "nothing" };
+export type ClaimVerdict =
+  | { kind: "claim" }
+  | { kind: "take over" }
+  | { kind: "wait"; ms: number }
+  | { kind: "nothing" };
 
 /** What a worker does with a message that asks for a turn to be provisioned. */
 export function decideClaim(task: Task | undefined, turn: number, now: number): ClaimVerdict {
@@ -41,16 +45,34 @@ export interface RunnerEnd {
 }
 
 export function decideEnd(end: RunnerEnd, now: number): TaskState {
-  const result: TaskResult = { exitCode: end.exitCode, text: end.text, commit: null, branch: null, pushed: false };
+  const result: TaskResult = {
+    exitCode: end.exitCode,
+    text: end.text,
+    commit: null,
+    branch: null,
+    pushed: false,
+  };
   const ended = { endedAt: now, result };
   switch (end.reason) {
     case "deadline":
-      return { status: "timed_out", ...ended, error: { code: "deadline_exceeded", detail: "The turn ran past its deadline." } };
+      return {
+        status: "timed_out",
+        ...ended,
+        error: { code: "deadline_exceeded", detail: "The turn ran past its deadline." },
+      };
     case "inactivity":
-      return { status: "failed", ...ended, error: { code: "inactivity_timeout", detail: "The agent was silent for too long." } };
+      return {
+        status: "failed",
+        ...ended,
+        error: { code: "inactivity_timeout", detail: "The agent was silent for too long." },
+      };
     case "agent_missing":
     case "runner_error":
-      return { status: "failed", ...ended, error: { code: "agent_failed", detail: end.detail ?? "The agent could not be run." } };
+      return {
+        status: "failed",
+        ...ended,
+        error: { code: "agent_failed", detail: end.detail ?? "The agent could not be run." },
+      };
     case "exited":
       return end.exitCode === 0
         ? { status: "succeeded", ...ended }
@@ -59,6 +81,7 @@ export function decideEnd(end: RunnerEnd, now: number): TaskState {
 }
 
 function describeExit(end: RunnerEnd): TaskError {
-  const how = end.exitCode === null ? `was ended by ${end.signal ?? "a signal"}` : `exited with ${end.exitCode}`;
+  const how =
+    end.exitCode === null ? `was ended by ${end.signal ?? "a signal"}` : `exited with ${end.exitCode}`;
   return { code: "agent_failed", detail: `The agent ${how}.` };
 }

@@ -25,7 +25,15 @@ export const when = {
   running: (turn: number): TaskGuard => ({ turn, status: ["running"] }),
 
   /** Batches are taken strictly in order, and none once the turn is no longer running. */
-  readyForBatch: (turn: number, seq: number): TaskGuard => ({ turn, status: ["running"], outputSeq: seq - 1 }),
+  readyForBatch: (turn: number, seq: number): TaskGuard => ({
+    turn,
+    status: ["running"],
+    outputSeq: seq - 1,
+  }),
 
-  saidEverything: (turn: number, lastSeq: number): TaskGuard => ({ turn, status: ["running"], outputSeq: lastSeq }),
+  saidEverything: (turn: number, lastSeq: number): TaskGuard => ({
+    turn,
+    status: ["running"],
+    outputSeq: lastSeq,
+  }),
 } as const;

@@ -8,7 +8,12 @@ import type { SandboxUse, Task } from "./schema.ts";
 const workingDirectory = "/vercel/sandbox";
 
 /** Uploads the runner and starts it, then says so. Doing it twice is harmless: the second runner finds the first. */
-export async function launch(deps: SandboxDeps, task: Task, sandbox: SandboxUse, progress: Progress): Promise<void> {
+export async function launch(
+  deps: SandboxDeps,
+  task: Task,
+  sandbox: SandboxUse,
+  progress: Progress,
+): Promise<void> {
   const { provider, store, clock } = deps;
   const runDir = `/tmp/concierge/${task.id}-${task.turn}`;
   await progress("launching", `The runner, for agent ${task.agent}.`);

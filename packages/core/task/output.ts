@@ -32,7 +32,9 @@ export async function takeBeat(
   activity: "none" | "model" | "tool",
 ): Promise<RunnerAction> {
   if (activity === "none") return decideRunnerAction(await store.getTask(taskId), turn);
-  const outcome = await store.changeTask(taskId, when.running(turn), { set: { lastActivityAt: clock.now() } });
+  const outcome = await store.changeTask(taskId, when.running(turn), {
+    set: { lastActivityAt: clock.now() },
+  });
   return decideRunnerAction(outcome.item, turn);
 }
 

@@ -9,6 +9,10 @@ export function createProgress({ store, clock }: Deps, task: Task): Progress {
   return async (step, detail) => {
     const at = clock.now();
     seq = Math.max(seq + 1, at);
-    await store.putRecord(task.id, { kind: "progress", turn: task.turn, seq, at, step, detail }, task.expiresAt);
+    await store.putRecord(
+      task.id,
+      { kind: "progress", turn: task.turn, seq, at, step, detail },
+      task.expiresAt,
+    );
   };
 }

@@ -13,7 +13,10 @@ import { createProgress, type Progress } from "./progress.ts";
 import type { SandboxUse, Task } from "./schema.ts";
 
 /** Gives a turn its sandbox and its runner. Any number of these may run for one turn: one claim, one launch counts. */
-export async function provision(deps: SandboxDeps, { taskId, turn }: { taskId: string; turn: number }): Promise<void> {
+export async function provision(
+  deps: SandboxDeps,
+  { taskId, turn }: { taskId: string; turn: number },
+): Promise<void> {
   const claimId = deps.ids.claim();
   const task = await claim(deps, taskId, turn, claimId);
   if (!task) return;
@@ -30,7 +33,12 @@ export async function provision(deps: SandboxDeps, { taskId, turn }: { taskId: s
   }
 }
 
-async function claim(deps: SandboxDeps, taskId: string, turn: number, claimId: string): Promise<Task | undefined> {
+async function claim(
+  deps: SandboxDeps,
+  taskId: string,
+  turn: number,
+  claimId: string,
+): Promise<Task | undefined> {
   const { store, clock, work } = deps;
   const now = clock.now();
   const verdict = decideClaim(await store.getTask(taskId), turn, now);
@@ -44,7 +52,10 @@ async function claim(deps: SandboxDeps, taskId: string, turn: number, claimId: s
     case "take over": {
       const guard = verdict.kind === "claim" ? when.queued(turn) : when.claimRanOut(turn, now);
       const outcome = await store.changeTask(taskId, guard, {
-        set: { state: { status: "provisioning", claim: { id: claimId, until: now + claimMs } }, dueAt: now + claimMs },
+        set: {
+          state: { status: "provisioning", claim: { id: claimId, until: now + claimMs } },
+          dueAt: now + claimMs,
+        },
         phase: {
           turn,
           status: "provisioning",
@@ -83,12 +94,19 @@ function renewClaim({ store, clock }: SandboxDeps, task: Task, claimId: string):
 }
 
 /** The session's own sandbox where it still runs, else a new one, named in the record before it exists. */
-async function assignSandbox(deps: SandboxDeps, task: Task, progress: Progress): Promise<SandboxUse | undefined> {
+async function assignSandbox(
+  deps: SandboxDeps,
+  task: Task,
+  progress: Progress,
+): Promise<SandboxUse | undefined> {
   const { store, provider, clock } = deps;
   const session = await store.getSession(task.userId, task.sessionKey);
   const lease = session?.lease;
   if (!session || !lease || lease.taskId !== task.id || lease.turn !== task.turn) {
-    await failTurn(deps, task, { code: "internal", detail: "The session went to another turn before this one began." });
+    await failTurn(deps, task, {
+      code: "internal",
+      detail: "The session went to another turn before this one began.",
+    });
     return undefined;
   }
 
@@ -96,7 +114,8 @@ async function assignSandbox(deps: SandboxDeps, task: Task, progress: Progress):
   if (known) {
     await progress("probing", known.name);
     const live = await provider.find(known.name);
-    if (live) return await keep(deps, task, session, lease, live, known.state === "ready" ? "reused" : "cold");
+    if (live)
+      return await keep(deps, task, session, lease, live, known.state === "ready" ? "reused" : "cold");
   }
   if (session.sandbox) await provider.remove(session.sandbox.name);
   return await create(deps, task, session, lease, progress);
@@ -126,7 +145,9 @@ async function keep(
       },
     },
   );
-  return outcome.won ? { name: live.name, sessionId: live.sessionId, origin, epoch: session.epoch } : undefined;
+  return outcome.won
+    ? { name: live.name, sessionId: live.sessionId, origin, epoch: session.epoch }
+    : undefined;
 }
 
 async function create(
@@ -161,7 +182,11 @@ async function create(
     task.userId,
     task.sessionKey,
     { lease: held, epoch },
-    { set: { sandbox: { state: "ready", name, createdAt, sessionId: live.sessionId, expiresAt: live.expiresAt } } },
+    {
+      set: {
+        sandbox: { state: "ready", name, createdAt, sessionId: live.sessionId, expiresAt: live.expiresAt },
+      },
+    },
   );
   if (ready.won) return { name, sessionId: live.sessionId, origin: "cold", epoch };
 
@@ -186,7 +211,10 @@ async function recover(
   await progress("retrying", `The provider is not available (${error.kind}); trying again.`);
   const until = clock.now();
   await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
-    set: { state: { status: "provisioning", claim: { id: claimId, until } }, dueAt: until + retryProvisionMs },
+    set: {
+      state: { status: "provisioning", claim: { id: claimId, until } },
+      dueAt: until + retryProvisionMs,
+    },
   });
   await work.send({ kind: "provision", taskId: task.id, turn: task.turn }, retryProvisionMs);
 }

@@ -11,7 +11,9 @@ export const sessionKeySchema = z
 export const promptSchema = z
   .string()
   .min(1)
-  .refine((text) => Buffer.byteLength(text) <= promptMaxBytes, { error: `must be ${promptMaxBytes} bytes at the most` });
+  .refine((text) => Buffer.byteLength(text) <= promptMaxBytes, {
+    error: `must be ${promptMaxBytes} bytes at the most`,
+  });
 
 export const requestLimitsSchema = z
   .strictObject({
@@ -22,8 +24,13 @@ export const requestLimitsSchema = z
   .partial();
 
 const envSchema = z
-  .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: "must be a variable's name" }), z.string())
-  .refine((env) => Object.keys(env).length <= envMaxNames, { error: `must have ${envMaxNames} names at the most` })
+  .record(
+    z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: "must be a variable's name" }),
+    z.string(),
+  )
+  .refine((env) => Object.keys(env).length <= envMaxNames, {
+    error: `must have ${envMaxNames} names at the most`,
+  })
   .refine((env) => Buffer.byteLength(JSON.stringify(env)) <= envMaxBytes, {
     error: `must be ${envMaxBytes} bytes at the most`,
   })
@@ -33,7 +40,9 @@ const envSchema = z
 
 const metadataSchema = z
   .record(z.string().min(1).max(64), z.string().max(512))
-  .refine((data) => Object.keys(data).length <= metadataMaxKeys, { error: `must have ${metadataMaxKeys} keys at the most` });
+  .refine((data) => Object.keys(data).length <= metadataMaxKeys, {
+    error: `must have ${metadataMaxKeys} keys at the most`,
+  });
 
 export const startRequestSchema = z
   .strictObject({

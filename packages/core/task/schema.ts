@@ -74,7 +74,12 @@ export const phaseSchema = z.strictObject({
   note: z.string().optional(),
 });
 
-export const noticeSchema = z.strictObject({ code: z.string(), detail: z.string(), turn: z.int().positive(), at: time });
+export const noticeSchema = z.strictObject({
+  code: z.string(),
+  detail: z.string(),
+  turn: z.int().positive(),
+  at: time,
+});
 
 export const limitsSchema = z.strictObject({
   maxDurationMs: z.int(),

@@ -3,8 +3,8 @@ import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { claimMs, idempotencyMs, taskRetentionMs } from "../limits.ts";
 import { takeLease } from "../session/index.ts";
-import type { Task } from "./schema.ts";
 import type { StartRequest } from "./request.ts";
+import type { Task } from "./schema.ts";
 
 /**
  * Starts a task: the session's lease, then the task, then the work message. A crash after the lease leaves one on a

@@ -1,0 +1,44 @@
+import { AppError, type Deps, limits } from "@concierge/core";
+import { OpenAPIHono } from "@hono/zod-openapi";
+import { bodyLimit } from "hono/body-limit";
+import { methodNotAllowed } from "hono/method-not-allowed";
+import { secureHeaders } from "hono/secure-headers";
+import { requireJson, requireKey, requireToken } from "./auth.ts";
+import type { Env } from "./env.ts";
+import { answerError, answerInvalid } from "./problem.ts";
+import { registerDocs } from "./routes/docs.ts";
+import { registerHealth } from "./routes/health.ts";
+import { registerKeys } from "./routes/keys.ts";
+import { registerRunner } from "./routes/runner.ts";
+import { registerTasks } from "./routes/tasks.ts";
+
+export function createApp(deps: Deps, adminKey: string): OpenAPIHono<Env> {
+  const app = new OpenAPIHono<Env>({ defaultHook: answerInvalid });
+
+  app.onError(answerError);
+  app.notFound((c) => answerError(new AppError("not_found", `There is nothing at ${c.req.path}.`), c));
+  app.use(secureHeaders());
+  app.use(
+    methodNotAllowed({
+      app,
+      onMethodNotAllowed: (c, methods) => {
+        const error = new AppError("method_not_allowed", `${c.req.path} takes ${methods.join(", ")}.`);
+        return answerError(error, c, { allow: methods.join(", ") });
+      },
+    }),
+  );
+  app.use("/v1/runner/*", requireToken(deps));
+  app.use("/v1/*", requireKey(deps, adminKey));
+  app.use("/v1/*", bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }), requireJson);
+
+  registerHealth(app, deps);
+  registerDocs(app);
+  registerTasks(app, deps);
+  registerKeys(app, deps);
+  registerRunner(app, deps);
+  return app;
+}
+
+function tooLarge(): never {
+  throw new AppError("payload_too_large", `A body may have ${limits.bodyMaxBytes} bytes.`);
+}

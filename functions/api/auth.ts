@@ -1,0 +1,45 @@
+import { AppError, authenticate, type Deps } from "@concierge/core";
+import type { MiddlewareHandler } from "hono";
+import type { Env } from "./env.ts";
+
+const runnerPaths = "/v1/runner/";
+
+/** Every route under /v1 is for whoever has a key, but the runners', who have a token. */
+export function requireKey(deps: Deps, adminKey: string): MiddlewareHandler<Env> {
+  return async (c, next) => {
+    if (c.req.path.startsWith(runnerPaths)) return await next();
+    const presented = bearer(c.req.header("authorization"));
+    const caller = presented ? await authenticate(deps, adminKey, presented) : undefined;
+    if (!caller) throw new AppError("unauthorized", "Send a valid key as `Authorization: Bearer <key>`.");
+    c.set("caller", caller);
+    return await next();
+  };
+}
+
+export const requireAdmin: MiddlewareHandler<Env> = async (c, next) => {
+  if (!c.get("caller").admin) throw new AppError("forbidden", "This is for admins.");
+  return await next();
+};
+
+export function requireToken({ sealer, clock }: Deps): MiddlewareHandler<Env> {
+  return async (c, next) => {
+    const turn = sealer.readToken(bearer(c.req.header("authorization")) ?? "", clock.now());
+    if (!turn) throw new AppError("unauthorized", "The runner's token is not valid.");
+    c.set("turn", turn);
+    return await next();
+  };
+}
+
+/** A request with a body says that it is JSON. */
+export const requireJson: MiddlewareHandler<Env> = async (c, next) => {
+  const type = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
+  const carriesBody = c.req.method === "POST" || c.req.method === "PUT";
+  if (carriesBody && type !== "application/json") {
+    throw new AppError("unsupported_media_type", "Send the body as application/json.");
+  }
+  return await next();
+};
+
+function bearer(header: string | undefined): string | undefined {
+  return /^Bearer +(\S+)$/i.exec(header ?? "")?.[1];
+}

@@ -1,0 +1,20 @@
+import { AppError } from "@concierge/core";
+import { z } from "@hono/zod-openapi";
+
+export const pageQuery = z.strictObject({
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+  cursor: z.string().optional(),
+});
+
+export function pageOf<T extends z.ZodType>(item: T) {
+  return z.object({ items: z.array(item), cursor: z.string().nullable() });
+}
+
+/** Lists go on after an id: whose list it is comes from the key, so a cursor tells nothing and opens nothing. */
+export function parseIdCursor(cursor: string | undefined, prefix: string): { after?: string } {
+  if (cursor === undefined) return {};
+  if (!cursor.startsWith(prefix) || !/^[a-z]+_[0-9a-z]{26}$/.test(cursor)) {
+    throw new AppError("invalid_cursor", "The cursor is not one that this list gave out.");
+  }
+  return { after: cursor };
+}

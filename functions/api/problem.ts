@@ -1,0 +1,51 @@
+import { AppError, type ErrorCode, errorTable } from "@concierge/core";
+import { type Hook, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { HTTPException } from "hono/http-exception";
+import type { Env } from "./env.ts";
+
+export const problemSchema = z
+  .object({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    code: z.string(),
+    detail: z.string(),
+    issues: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+  })
+  .openapi("Problem");
+
+/** Answers every error there is as RFC 9457 says; what is not ours to explain is told to the log, not to the caller. */
+export function answerError(error: unknown, c: Context, headers: Record<string, string> = {}): Response {
+  const { code, message, extra } = toAppError(error);
+  const { status, title } = errorTable[code];
+  const body = { type: `urn:concierge:problem:${code}`, title, status, code, detail: message, ...extra };
+  return c.newResponse(JSON.stringify(body), status as 500, {
+    "content-type": "application/problem+json",
+    ...(status === 401 && { "www-authenticate": "Bearer" }),
+    ...headers,
+  });
+}
+
+/** A request that does not parse, with each of its faults. */
+export const answerInvalid: Hook<unknown, Env, string, Response | undefined> = (result, c) => {
+  if (result.success) return undefined;
+  const issues = result.error.issues.map(({ path, message }) => ({ path: path.join("."), message }));
+  return answerError(new AppError("invalid_request", summarize(issues), { issues }), c);
+};
+
+function toAppError(error: unknown): AppError {
+  if (error instanceof AppError) return error;
+  if (error instanceof HTTPException) return new AppError(codeOf(error), error.message);
+  console.error("request failed", error);
+  return new AppError("internal", "Something went wrong here; it has been logged.");
+}
+
+/** Hono itself throws only for a body that is not JSON. */
+function codeOf(error: HTTPException): ErrorCode {
+  return error.status === 400 ? "invalid_json" : "internal";
+}
+
+function summarize(issues: readonly { path: string; message: string }[]): string {
+  return issues.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join("; ");
+}

@@ -1,0 +1,21 @@
+import { type ErrorCode, errorTable } from "@concierge/core";
+import type { z } from "@hono/zod-openapi";
+import { problemSchema } from "./problem.ts";
+
+/** A JSON answer, for the OpenAPI document. */
+export function json<T extends z.ZodType>(schema: T, description: string) {
+  return { description, content: { "application/json": { schema } } };
+}
+
+/** The ways a route may refuse, for the OpenAPI document. */
+export function problems(...codes: ErrorCode[]) {
+  const byStatus = Map.groupBy(codes, (code) => errorTable[code].status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, group]) => [
+      status,
+      { description: group.join(", "), content: { "application/problem+json": { schema: problemSchema } } },
+    ]),
+  );
+}
+
+export const security = [{ key: [] }];

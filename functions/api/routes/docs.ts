@@ -1,0 +1,54 @@
+import { createReadStream } from "node:fs";
+import { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import manifest from "../../package.json" with { type: "json" };
+import type { Env } from "../env.ts";
+
+const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Concierge API</title>
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+`;
+
+const startScript = `SwaggerUIBundle({ url: "/openapi.json", dom_id: "#swagger-ui", persistAuthorization: true });\n`;
+
+const assets: Readonly<Record<string, string>> = {
+  "swagger-ui.css": "text/css; charset=utf-8",
+  "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
+};
+
+/** The contract, made from the schemas the routes parse with, and a page to read it on and try it, with no network. */
+export function registerDocs(app: OpenAPIHono<Env>): void {
+  app.openAPIRegistry.registerComponent("securitySchemes", "key", { type: "http", scheme: "bearer" });
+  app.doc31("/openapi.json", {
+    openapi: "3.1.0",
+    info: {
+      title: "Concierge",
+      version: manifest.version,
+      description: "A serverless control plane for coding agents in sandboxes.",
+    },
+  });
+  app.get("/docs", (c) => c.html(page));
+  app.get("/docs/start.js", (c) =>
+    c.body(startScript, 200, { "content-type": "text/javascript; charset=utf-8" }),
+  );
+  app.get("/docs/:asset", (c) => {
+    const name = c.req.param("asset");
+    const type = assets[name];
+    if (!type) return c.notFound();
+    const file = fileURLToPath(import.meta.resolve(`swagger-ui-dist/${name}`));
+    const body = Readable.toWeb(createReadStream(file)) as ReadableStream;
+    return c.body(body, 200, { "content-type": type, "cache-control": "public, max-age=86400" });
+  });
+}

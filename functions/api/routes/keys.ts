@@ -1,0 +1,81 @@
+import { AppError, createKey, type Deps, type Key } from "@concierge/core";
+import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import { requireAdmin } from "../auth.ts";
+import type { Env } from "../env.ts";
+import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
+import { json, problems, security } from "../responses.ts";
+
+const keyViewSchema = z
+  .object({ id: z.string(), userId: z.string(), admin: z.boolean(), createdAt: z.iso.datetime() })
+  .openapi("Key");
+
+const keyRequestSchema = z
+  .strictObject({
+    userId: z
+      .string()
+      .regex(/^[A-Za-z0-9._@-]{1,64}$/, { error: "must be 1 to 64 of A-Z, a-z, 0-9 and . _ @ -" }),
+    admin: z.boolean().optional(),
+  })
+  .openapi("KeyRequest");
+
+const newKeySchema = z.object({ id: z.string(), key: z.string() }).openapi("NewKey");
+
+const common = { security, tags: ["keys"] };
+
+const create = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/keys",
+  summary: "Make a key for a user; it is shown this once",
+  request: { body: { required: true, ...json(keyRequestSchema, "Whose key") } },
+  responses: {
+    201: json(newKeySchema, "The key"),
+    ...problems("invalid_request", "unauthorized", "forbidden"),
+  },
+});
+
+const list = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/keys",
+  summary: "The keys, newest first, without their secrets",
+  request: { query: pageQuery },
+  responses: {
+    200: json(pageOf(keyViewSchema), "A page"),
+    ...problems("invalid_cursor", "unauthorized", "forbidden"),
+  },
+});
+
+const remove = createRoute({
+  ...common,
+  method: "delete",
+  path: "/v1/keys/{id}",
+  summary: "Take a key back",
+  request: { params: z.object({ id: z.string() }) },
+  responses: { 204: { description: "It is gone" }, ...problems("unauthorized", "forbidden", "not_found") },
+});
+
+export function registerKeys(app: OpenAPIHono<Env>, deps: Deps): void {
+  app.use("/v1/keys/*", requireAdmin);
+
+  app.openapi(create, async (c) => {
+    const { userId, admin = false } = c.req.valid("json");
+    return c.json(await createKey(deps, { userId, admin }), 201);
+  });
+
+  app.openapi(list, async (c) => {
+    const { limit, cursor } = c.req.valid("query");
+    const { items, next } = await deps.store.listKeys({ limit, ...parseIdCursor(cursor, "key_") });
+    return c.json({ items: items.map(viewKey), cursor: next ?? null }, 200);
+  });
+
+  app.openapi(remove, async (c) => {
+    const found = await deps.store.deleteKey(c.req.valid("param").id);
+    if (!found) throw new AppError("not_found", "There is no such key.");
+    return c.body(null, 204);
+  });
+}
+
+function viewKey({ id, userId, admin, createdAt }: Key): z.infer<typeof keyViewSchema> {
+  return { id, userId, admin, createdAt: new Date(createdAt).toISOString() };
+}

@@ -1,0 +1,150 @@
+import {
+  type Deps,
+  eventSchema,
+  getTask,
+  parseCursor,
+  readEvents,
+  readOutput,
+  sessionKeySchema,
+  start,
+  startRequestSchema,
+  statuses,
+  taskViewSchema,
+  viewTask,
+  waitForTask,
+} from "@concierge/core";
+import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import { stream } from "hono/streaming";
+import type { Env } from "../env.ts";
+import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
+import { json, problems, security } from "../responses.ts";
+
+const common = { security, tags: ["tasks"] };
+const params = z.object({ id: z.string() });
+
+const idempotencyHeaders = z.object({
+  "idempotency-key": z
+    .string()
+    .regex(/^[\x21-\x7e]{1,128}$/, { error: "must be 1 to 128 printable characters" })
+    .optional(),
+});
+
+const startRoute = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/tasks",
+  summary: "Start a task",
+  request: {
+    headers: idempotencyHeaders,
+    body: { required: true, ...json(startRequestSchema, "What to do") },
+  },
+  responses: {
+    202: { ...json(taskViewSchema, "It is on its way"), headers: z.object({ location: z.string() }) },
+    ...problems(
+      "invalid_request",
+      "invalid_json",
+      "unauthorized",
+      "session_busy",
+      "idempotency_conflict",
+      "payload_too_large",
+      "unsupported_media_type",
+    ),
+  },
+});
+
+const listRoute = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/tasks",
+  summary: "Your tasks, newest first",
+  request: {
+    query: pageQuery.extend({ status: z.enum(statuses).optional(), sessionKey: sessionKeySchema.optional() }),
+  },
+  responses: {
+    200: json(pageOf(taskViewSchema), "A page"),
+    ...problems("invalid_request", "invalid_cursor", "unauthorized"),
+  },
+});
+
+const getRoute = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/tasks/{id}",
+  summary: "A task; with `waitMs`, once its turn has ended or the time is over",
+  request: {
+    params,
+    query: z.strictObject({ waitMs: z.coerce.number().int().min(0).max(25_000).default(0) }),
+  },
+  responses: {
+    200: json(taskViewSchema, "The task"),
+    ...problems("invalid_request", "unauthorized", "not_found"),
+  },
+});
+
+const eventsRoute = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/tasks/{id}/events",
+  summary: "What happened after a cursor: a page; ask again from its cursor for what comes next",
+  request: { params, query: z.strictObject({ after: z.string().optional() }) },
+  responses: {
+    200: json(z.object({ items: z.array(eventSchema), cursor: z.string() }), "Events"),
+    ...problems("invalid_cursor", "unauthorized", "not_found"),
+  },
+});
+
+const outputRoute = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/tasks/{id}/output",
+  summary: "All output, or one turn's, byte for byte",
+  request: { params, query: z.strictObject({ turn: z.coerce.number().int().min(1).optional() }) },
+  responses: {
+    200: { description: "The output", content: { "text/plain": { schema: z.string() } } },
+    ...problems("invalid_request", "unauthorized", "not_found"),
+  },
+});
+
+export function registerTasks(app: OpenAPIHono<Env>, deps: Deps): void {
+  app.openapi(startRoute, async (c) => {
+    const { userId } = c.get("caller");
+    const task = await start(deps, userId, c.req.valid("json"), c.req.valid("header")["idempotency-key"]);
+    return c.json(viewTask(task), 202, { location: `/v1/tasks/${task.id}` });
+  });
+
+  app.openapi(listRoute, async (c) => {
+    const { limit, cursor, status, sessionKey } = c.req.valid("query");
+    const { items, next } = await deps.store.listTasks(c.get("caller").userId, {
+      limit,
+      ...parseIdCursor(cursor, "task_"),
+      ...(status && { status }),
+      ...(sessionKey && { sessionKey }),
+    });
+    return c.json({ items: items.map(viewTask), cursor: next ?? null }, 200);
+  });
+
+  app.openapi(getRoute, async (c) => {
+    const task = await waitForTask(
+      deps,
+      c.get("caller").userId,
+      c.req.valid("param").id,
+      c.req.valid("query").waitMs,
+    );
+    return c.json(viewTask(task), 200);
+  });
+
+  app.openapi(eventsRoute, async (c) => {
+    const task = await getTask(deps, c.get("caller").userId, c.req.valid("param").id);
+    const { items, cursor } = await readEvents(deps, task, parseCursor(c.req.valid("query").after));
+    return c.json({ items, cursor }, 200);
+  });
+
+  app.openapi(outputRoute, async (c) => {
+    const task = await getTask(deps, c.get("caller").userId, c.req.valid("param").id);
+    const chunks = readOutput(deps, task, c.req.valid("query").turn);
+    c.header("content-type", "text/plain; charset=utf-8");
+    return stream(c, async (out) => {
+      for await (const chunk of chunks) await out.write(chunk);
+    }) as never;
+  });
+}

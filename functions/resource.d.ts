@@ -1,0 +1,11 @@
+import "sst";
+
+/** What `infra/topology.ts` names and SST, or the local stack, puts into the environment. */
+declare module "sst" {
+  export interface Resource {
+    Table: { type: "sst.aws.Dynamo"; name: string };
+    WorkQueue: { type: "sst.aws.Queue"; url: string };
+    AdminApiKey: { type: "sst.sst.Secret"; value: string };
+    SealingKey: { type: "sst.sst.Secret"; value: string };
+  }
+}
