@@ -81,8 +81,14 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
       values: { ":now": now },
     });
   }
-  if (guard.lease)
-    parts.push({ expression: "lease = :leaseSeen", names: {}, values: { ":leaseSeen": guard.lease } });
+  if (guard.lease) {
+    // Field by field: not every engine compares maps.
+    parts.push({
+      expression: "lease.taskId = :leaseTask AND lease.turn = :leaseTurn AND lease.#at = :leaseAt",
+      names: { "#at": "at" },
+      values: { ":leaseTask": guard.lease.taskId, ":leaseTurn": guard.lease.turn, ":leaseAt": guard.lease.at },
+    });
+  }
   if (guard.epoch !== undefined) {
     parts.push({ expression: "epoch = :epochSeen", names: {}, values: { ":epochSeen": guard.epoch } });
   }

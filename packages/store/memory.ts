@@ -1,0 +1,164 @@
+import type {
+  Clock,
+  EventRecord,
+  IdempotencyRecord,
+  Key,
+  Outcome,
+  Page,
+  RecordPosition,
+  Session,
+  SessionGuard,
+  Store,
+  Task,
+  TaskGuard,
+} from "@concierge/core";
+
+/** The store without a table, for simulations: the same contract, held to by the same suite. */
+export function createMemoryStore({ clock }: { clock: Clock }): Store {
+  const tasks = new Map<string, Task>();
+  const sessions = new Map<string, Session>();
+  const records = new Map<string, EventRecord>();
+  const keys = new Map<string, Key>();
+  const idempotency = new Map<string, IdempotencyRecord>();
+
+  const live = <T extends { expiresAt: number }>(item: T | undefined): T | undefined =>
+    item && item.expiresAt > clock.now() ? structuredClone(item) : undefined;
+
+  return {
+    async getTask(id) {
+      return live(tasks.get(id));
+    },
+
+    async createTask(task) {
+      const existing = tasks.get(task.id);
+      if (existing) return lost(live(existing));
+      tasks.set(task.id, structuredClone(task));
+      return won(task);
+    },
+
+    async changeTask(id, guard, { set = {}, remove = [], phase, notice }) {
+      const task = live(tasks.get(id));
+      if (!task || !taskAllows(task, guard)) return lost(task);
+      const changed: Task = {
+        ...task,
+        ...structuredClone(set),
+        phases: phase ? [...task.phases, phase] : task.phases,
+        phaseCount: task.phaseCount + (phase ? 1 : 0),
+        notices: notice ? [...task.notices, notice] : task.notices,
+      };
+      for (const name of remove) delete changed[name];
+      tasks.set(id, changed);
+      return won(changed);
+    },
+
+    async listTasks(userId, { limit, after, status, sessionKey }) {
+      const mine = [...tasks.values()].filter(
+        (task) =>
+          task.userId === userId &&
+          task.expiresAt > clock.now() &&
+          (status === undefined || task.state.status === status) &&
+          (sessionKey === undefined || task.sessionKey === sessionKey),
+      );
+      return pageOf(mine, limit, after);
+    },
+
+    async listDueTasks(now, limit) {
+      const due = [...tasks.values()].filter((task) => task.dueAt !== undefined && task.dueAt <= now);
+      due.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0));
+      return due.slice(0, limit).map((task) => task.id);
+    },
+
+    async putRecord(taskId, record) {
+      const at = `${taskId} ${recordOrder(record)}`;
+      if (!records.has(at)) records.set(at, structuredClone(record));
+    },
+
+    async readRecords(taskId, from, toTurn) {
+      const first = `${taskId} ${recordOrder(from)}`;
+      const last = `${taskId} ${recordOrder({ turn: toTurn + 1, kind: "progress", seq: 0 })}`;
+      const within = [...records.keys()].filter((at) => at >= first && at < last).sort();
+      return { records: within.flatMap((at) => structuredClone(records.get(at)) ?? []), more: false };
+    },
+
+    async getSession(userId, key) {
+      return live(sessions.get(`${userId}#${key}`));
+    },
+
+    async changeSession(userId, key, guard, { set = {}, remove = [] }) {
+      const at = `${userId}#${key}`;
+      const session = sessions.get(at);
+      if (!sessionAllows(session, guard, clock.now())) return lost(live(session));
+      const now = clock.now();
+      const fresh: Session = { userId, key, epoch: 0, createdAt: now, lastUsedAt: now, expiresAt: now };
+      const changed = { ...(session ?? fresh), ...structuredClone(set) };
+      for (const name of remove) delete changed[name];
+      sessions.set(at, changed);
+      return won(changed);
+    },
+
+    async getKey(id) {
+      return structuredClone(keys.get(id));
+    },
+
+    async createKey(key) {
+      const existing = keys.get(key.id);
+      if (existing) return lost(existing);
+      keys.set(key.id, key);
+      return won(key);
+    },
+
+    async listKeys({ limit, after }) {
+      return pageOf([...keys.values()], limit, after);
+    },
+
+    async deleteKey(id) {
+      return keys.delete(id);
+    },
+
+    async claimIdempotencyKey(scope, record) {
+      const existing = live(idempotency.get(scope));
+      if (existing) return lost(existing);
+      idempotency.set(scope, record);
+      return won(record);
+    },
+  };
+}
+
+function taskAllows(task: Task, guard: TaskGuard): boolean {
+  const claim = task.state.status === "provisioning" ? task.state.claim : undefined;
+  return (
+    task.turn === guard.turn &&
+    guard.status.includes(task.state.status) &&
+    (guard.claimUntilBefore === undefined || (claim !== undefined && claim.until < guard.claimUntilBefore)) &&
+    (guard.claimId === undefined || claim?.id === guard.claimId) &&
+    (guard.outputSeq === undefined || task.outputSeq === guard.outputSeq)
+  );
+}
+
+function sessionAllows(session: Session | undefined, { lease, epoch }: SessionGuard, now: number): boolean {
+  if (epoch !== undefined && session?.epoch !== epoch) return false;
+  if (lease === undefined) return session !== undefined;
+  if (lease === null) return session?.lease === undefined || session.expiresAt <= now;
+  const held = session?.lease;
+  return held?.taskId === lease.taskId && held.turn === lease.turn && held.at === lease.at;
+}
+
+function recordOrder({ turn, kind, seq }: RecordPosition): string {
+  return `${String(turn).padStart(6, "0")} ${kind === "progress" ? 0 : 1} ${String(seq).padStart(15, "0")}`;
+}
+
+function pageOf<T extends { id: string }>(all: T[], limit: number, after: string | undefined): Page<T> {
+  const rest = all
+    .filter(({ id }) => after === undefined || id < after)
+    .sort((a, b) => (a.id < b.id ? 1 : -1));
+  const items = rest.slice(0, limit);
+  return { items: structuredClone(items), next: rest.length > limit ? items.at(-1)?.id : undefined };
+}
+
+function won<T>(item: T): Outcome<T> {
+  return { won: true, item: structuredClone(item) };
+}
+
+function lost<T>(item: T | undefined): Outcome<T> {
+  return { won: false, item: structuredClone(item) };
+}
