@@ -1,1 +1,2 @@
 export { createDynamoStore } from "./dynamo.ts";
+export { createMemoryStore } from "./memory.ts";

@@ -23,7 +23,12 @@ export async function start(
   const sessionKey = request.sessionKey ?? "default";
 
   const existing = taskId === planned.taskId ? undefined : await deps.store.getTask(taskId);
-  if (existing) return existing;
+  if (existing) {
+    // The first try may have died before it asked for a worker; asking twice does no harm.
+    if (existing.state.status === "queued")
+      await deps.work.send({ kind: "provision", taskId, turn: existing.turn });
+    return existing;
+  }
 
   await takeLease(deps, { userId, sessionKey }, { taskId, turn: 1 });
   const outcome = await deps.store.createTask(newTask(deps, userId, taskId, sessionKey, request));

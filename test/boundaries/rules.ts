@@ -1,0 +1,73 @@
+import { posix } from "node:path";
+
+/** What a package's own code may import of the others'. Adapters know core, never each other. */
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  "packages/core": [],
+  "packages/store": ["@concierge/core"],
+  "packages/queue": ["@concierge/core"],
+  "packages/provider": ["@concierge/core"],
+  "packages/runner": [],
+  "packages/vercel-sandbox-local": [],
+  "packages/local": ["@concierge/core", "vercel-sandbox-local"],
+  functions: ["@concierge/core", "@concierge/store", "@concierge/queue", "@concierge/provider"],
+};
+
+/** Core decides and touches nothing: hashing is arithmetic, all other modules of Node's are the world. */
+const coreMayUse = new Set(["zod", "node:crypto"]);
+
+/** Plain data, for everyone who builds the stack from it. */
+const shared = "infra/topology.ts";
+
+const importPattern =
+  /(?:^|[^.\w])(?:import|export)\s*(?:type\s)?(?:[\w*{}\s,$]+?\sfrom\s*|\(\s*)?["']([^"'\n]+)["']/g;
+
+export interface SourceFile {
+  path: string;
+  text: string;
+}
+
+/** Every import that goes where it may not, each as one line. */
+export function findViolations(files: readonly SourceFile[], packageNames: readonly string[]): string[] {
+  return files.flatMap((file) =>
+    importsOf(file.text).flatMap((specifier) => {
+      const fault = judge(file.path, specifier, packageNames);
+      return fault ? [`${file.path}: "${specifier}" ${fault}`] : [];
+    }),
+  );
+}
+
+export function importsOf(text: string): string[] {
+  return [...text.matchAll(importPattern)].flatMap(([, specifier]) => specifier ?? []);
+}
+
+function judge(path: string, specifier: string, packageNames: readonly string[]): string | undefined {
+  const home = packageOf(path);
+  const isTest = path.startsWith("test/") || /\.test\.ts$|\/testing\/|\/contract\.ts$/.test(path);
+  if (specifier.startsWith(".")) return judgeRelative(path, home, specifier, isTest);
+
+  const owner = packageNames.find((name) => specifier === name || specifier.startsWith(`${name}/`));
+  if (owner && specifier !== owner) return `reaches into ${owner}: only its index may be imported`;
+  if (isTest || home === undefined) return undefined;
+  if (owner) return mayImport[home]?.includes(owner) ? undefined : `is not for ${home} to import`;
+  if (home === "packages/core" && !coreMayUse.has(specifier)) return "is not for core, which does no I/O";
+  return undefined;
+}
+
+function judgeRelative(
+  path: string,
+  home: string | undefined,
+  specifier: string,
+  isTest: boolean,
+): string | undefined {
+  const target = posix.join(posix.dirname(path), specifier);
+  const targetHome = packageOf(target);
+  if (target === shared || targetHome === home) return undefined;
+  if (targetHome !== undefined) return `reaches into ${targetHome} by path: import it by name`;
+  return isTest || home === undefined ? undefined : "leaves its package";
+}
+
+function packageOf(path: string): string | undefined {
+  const [first, second] = path.split("/");
+  if (first === "functions") return "functions";
+  return first === "packages" ? `packages/${second}` : undefined;
+}
