@@ -1,7 +1,14 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { SQSClient } from "@aws-sdk/client-sqs";
-import { type Clock, createId, createSealer, type Deps, parseConfig } from "@concierge/core";
+import {
+  type Clock,
+  createId,
+  createSealer,
+  type Deps,
+  parseConfig,
+  type SealingDeps,
+} from "@concierge/core";
 import { createWorkQueue } from "@concierge/queue";
 import { createDynamoStore } from "@concierge/store";
 import { Resource } from "sst";
@@ -26,6 +33,9 @@ export function composeDeps(): Deps {
     },
     store: createDynamoStore({ client: new DynamoDBClient(), tableName: Resource.Table.name, clock }),
     work: createWorkQueue({ client: new SQSClient(), queueUrl: Resource.WorkQueue.url }),
-    sealer: createSealer(Resource.SealingKey.value),
   };
+}
+
+export function composeSealingDeps(): SealingDeps {
+  return { ...composeDeps(), sealer: createSealer(Resource.SealingKey.value) };
 }

@@ -3,7 +3,7 @@ import { provision, release, type SandboxDeps, type WorkMessage } from "@concier
 import { createVercelProvider } from "@concierge/provider";
 import { parseWorkMessage } from "@concierge/queue";
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
-import { composeDeps } from "./compose.ts";
+import { composeSealingDeps } from "./compose.ts";
 import { required } from "./environment.ts";
 
 const deps = await composeSandboxDeps();
@@ -33,7 +33,7 @@ async function work(message: WorkMessage): Promise<void> {
 }
 
 async function composeSandboxDeps(): Promise<SandboxDeps> {
-  const base = composeDeps();
+  const base = composeSealingDeps();
   return {
     ...base,
     provider: createVercelProvider({

@@ -1,4 +1,4 @@
-import { AppError, type Deps, limits } from "@concierge/core";
+import { AppError, limits, type SealingDeps } from "@concierge/core";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { bodyLimit } from "hono/body-limit";
 import { methodNotAllowed } from "hono/method-not-allowed";
@@ -12,7 +12,7 @@ import { registerKeys } from "./routes/keys.ts";
 import { registerRunner } from "./routes/runner.ts";
 import { registerTasks } from "./routes/tasks.ts";
 
-export function createApp(deps: Deps, adminKey: string): OpenAPIHono<Env> {
+export function createApp(deps: SealingDeps, adminKey: string): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>({ defaultHook: answerInvalid });
 
   app.onError(answerError);

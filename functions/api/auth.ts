@@ -1,4 +1,4 @@
-import { AppError, authenticate, type Deps } from "@concierge/core";
+import { AppError, authenticate, type Deps, type SealingDeps } from "@concierge/core";
 import type { MiddlewareHandler } from "hono";
 import type { Env } from "./env.ts";
 
@@ -21,7 +21,7 @@ export const requireAdmin: MiddlewareHandler<Env> = async (c, next) => {
   return await next();
 };
 
-export function requireToken({ sealer, clock }: Deps): MiddlewareHandler<Env> {
+export function requireToken({ sealer, clock }: SealingDeps): MiddlewareHandler<Env> {
   return async (c, next) => {
     const turn = sealer.readToken(bearer(c.req.header("authorization")) ?? "", clock.now());
     if (!turn) throw new AppError("unauthorized", "The runner's token is not valid.");

@@ -1,4 +1,11 @@
-import { createId, createSealer, type Deps, parseConfig, type WorkMessage } from "@concierge/core";
+import {
+  createId,
+  createSealer,
+  type Deps,
+  parseConfig,
+  type SealingDeps,
+  type WorkMessage,
+} from "@concierge/core";
 import { createMemoryStore } from "@concierge/store";
 import { createApp } from "./app.ts";
 
@@ -14,7 +21,7 @@ export function createTestApi() {
       now += ms;
     },
   };
-  const deps: Deps = {
+  const deps: SealingDeps = {
     config: parseConfig({ CONCIERGE_DEFAULT_AGENT: "shell", CONCIERGE_STAGE: "test" }),
     clock,
     ids: {

@@ -9,11 +9,15 @@ export interface Deps {
   ids: Ids;
   store: Store;
   work: WorkQueue;
+}
+
+/** What the verbs that handle secrets are given besides. */
+export interface SealingDeps extends Deps {
   sealer: Sealer;
 }
 
 /** What the verbs that touch a sandbox are given besides. */
-export interface SandboxDeps extends Deps {
+export interface SandboxDeps extends SealingDeps {
   provider: Provider;
   /** The runner's program, as it is uploaded. */
   runner: string;

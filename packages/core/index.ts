@@ -1,5 +1,5 @@
 export { type Config, ConfigError, parseConfig } from "./config.ts";
-export type { Deps, SandboxDeps } from "./deps.ts";
+export type { Deps, SandboxDeps, SealingDeps } from "./deps.ts";
 export { AppError, type ErrorCode, errorTable, ProviderError, type ProviderFailure } from "./errors.ts";
 export { beginning, type Cursor, formatCursor, parseCursor } from "./event/cursor.ts";
 export { readEvents, readOutput } from "./event/read.ts";

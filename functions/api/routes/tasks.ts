@@ -1,10 +1,10 @@
 import {
-  type Deps,
   eventSchema,
   getTask,
   parseCursor,
   readEvents,
   readOutput,
+  type SealingDeps,
   sessionKeySchema,
   start,
   startRequestSchema,
@@ -105,7 +105,7 @@ const outputRoute = createRoute({
   },
 });
 
-export function registerTasks(app: OpenAPIHono<Env>, deps: Deps): void {
+export function registerTasks(app: OpenAPIHono<Env>, deps: SealingDeps): void {
   app.openapi(startRoute, async (c) => {
     const { userId } = c.get("caller");
     const task = await start(deps, userId, c.req.valid("json"), c.req.valid("header")["idempotency-key"]);

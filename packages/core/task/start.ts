@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Deps } from "../deps.ts";
+import type { Deps, SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { claimMs, idempotencyMs, taskRetentionMs } from "../limits.ts";
 import { takeLease } from "../session/index.ts";
@@ -11,7 +11,7 @@ import type { Task } from "./schema.ts";
  * task that does not exist, free after a grace; a crash after the task is found through its `dueAt`.
  */
 export async function start(
-  deps: Deps,
+  deps: SealingDeps,
   userId: string,
   request: StartRequest,
   idempotencyKey?: string,
@@ -37,7 +37,13 @@ export async function start(
   return outcome.item;
 }
 
-function newTask(deps: Deps, userId: string, id: string, sessionKey: string, request: StartRequest): Task {
+function newTask(
+  deps: SealingDeps,
+  userId: string,
+  id: string,
+  sessionKey: string,
+  request: StartRequest,
+): Task {
   const { config, clock, sealer } = deps;
   const now = clock.now();
   const limits = {
