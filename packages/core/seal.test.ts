@@ -1,0 +1,50 @@
+import { describe, expect, it } from "vitest";
+import { createSealer } from "./seal.ts";
+
+const sealer = createSealer("a secret");
+
+describe("what is sealed", () => {
+  it("opens for the purpose it was sealed for, and for no other", () => {
+    const sealed = sealer.seal("hunter2 ✓", "task_1");
+    expect(sealed).not.toContain("hunter2");
+    expect(sealer.open(sealed, "task_1")).toBe("hunter2 ✓");
+    expect(() => sealer.open(sealed, "task_2")).toThrow();
+  });
+
+  it("does not open with another secret, or when a bit of it was changed", () => {
+    const sealed = sealer.seal("hunter2", "task_1");
+    expect(() => createSealer("another").open(sealed, "task_1")).toThrow();
+    const bytes = Buffer.from(sealed, "base64");
+    for (const at of [0, 12, bytes.length - 1]) {
+      const changed = Buffer.from(bytes);
+      changed[at] = (changed[at] ?? 0) ^ 1;
+      expect(() => sealer.open(changed.toString("base64"), "task_1")).toThrow();
+    }
+  });
+
+  it("looks different each time", () => {
+    expect(sealer.seal("x", "p")).not.toBe(sealer.seal("x", "p"));
+  });
+});
+
+describe("a runner's token", () => {
+  const claims = { taskId: "task_1", turn: 3, expiresAt: 1000 };
+  const token = sealer.issueToken(claims);
+
+  it("says whose it is until it expires", () => {
+    expect(sealer.readToken(token, 999)).toEqual(claims);
+    expect(sealer.readToken(token, 1000)).toBeUndefined();
+  });
+
+  it.each([
+    ["another turn", token.replace(".3.", ".4.")],
+    ["a later end", token.replace(".1000.", ".9000.")],
+    ["another task", token.replace("task_1", "task_2")],
+    ["a cut signature", token.slice(0, -2)],
+    ["no signature", "task_1.3.1000"],
+    ["nothing", ""],
+    ["another's", createSealer("another").issueToken(claims)],
+  ])("is no token with %s", (_what, forged) => {
+    expect(sealer.readToken(forged, 0)).toBeUndefined();
+  });
+});
