@@ -3,15 +3,18 @@ import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { SQSClient } from "@aws-sdk/client-sqs";
 import {
   type Clock,
+  createFlagReader,
   createId,
   createSealer,
-  type Deps,
+  type EndingDeps,
   parseConfig,
-  type SealingDeps,
 } from "@concierge/core";
-import { createWorkQueue } from "@concierge/queue";
+import { createGitRemote } from "@concierge/git";
+import { createTimers, createWorkQueue } from "@concierge/queue";
 import { createDynamoStore } from "@concierge/store";
 import { Resource } from "sst";
+import { metrics } from "./metrics.ts";
+import { createLazyProvider } from "./provider.ts";
 
 const clock: Clock = {
   now: () => Date.now(),
@@ -22,20 +25,25 @@ const clock: Clock = {
 };
 
 /** What every function's verbs are given, from the environment and from `Resource` alone. */
-export function composeDeps(): Deps {
+export function composeDeps(): EndingDeps {
+  const config = parseConfig(process.env);
+  const store = createDynamoStore({ client: new DynamoDBClient(), tableName: Resource.Table.name, clock });
+  const client = new SQSClient();
   return {
-    config: parseConfig(process.env),
+    config,
     clock,
     ids: {
       task: () => createId("task", clock.now()),
       key: () => createId("key", clock.now()),
       claim: () => createId("claim", clock.now()),
     },
-    store: createDynamoStore({ client: new DynamoDBClient(), tableName: Resource.Table.name, clock }),
-    work: createWorkQueue({ client: new SQSClient(), queueUrl: Resource.WorkQueue.url }),
+    store,
+    work: createWorkQueue({ client, queueUrl: Resource.WorkQueue.url }),
+    timers: createTimers({ client, queueUrl: Resource.TimerQueue.url }),
+    flags: createFlagReader({ store, clock }, config.flags),
+    metrics,
+    sealer: createSealer(Resource.SealingKey.value),
+    provider: createLazyProvider(config.sandboxUrl),
+    git: createGitRemote(),
   };
-}
-
-export function composeSealingDeps(): SealingDeps {
-  return { ...composeDeps(), sealer: createSealer(Resource.SealingKey.value) };
 }

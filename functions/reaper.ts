@@ -1,8 +1,14 @@
-import { reapTasks } from "@concierge/core";
+import { type ReapReport, reap } from "@concierge/core";
+import type { Context } from "aws-lambda";
 import { composeDeps } from "./compose.ts";
 
 const deps = composeDeps();
 
-export async function handler(): Promise<{ requeued: number }> {
-  return await reapTasks(deps);
+/** Time to write the report and to end what was begun. */
+const reserveMs = 10_000;
+
+export async function handler(_event: unknown, context: Context): Promise<ReapReport> {
+  const report = await reap(deps, { dryRun: false, maxMs: context.getRemainingTimeInMillis() - reserveMs });
+  console.log(JSON.stringify({ reap: report }));
+  return report;
 }

@@ -69,9 +69,27 @@ const day = 24 * 60 * minute;
 
 /** The longest create and install a worker waits for; the work queue hides a message for longer than that. */
 const workerTimeoutMs = 2 * minute;
+const timerTimeoutMs = minute;
 
-const tuning = ["AGENT_INACTIVITY_TIMEOUT_MS", "AGENT_MAX_WAIT_TIME_MS", "AGENT_MAX_OUTPUT_BYTES"] as const;
-const providerKeys = ["VERCEL_TOKEN", "VERCEL_TEAM_ID", "VERCEL_PROJECT_ID"] as const;
+const limits = [
+  "AGENT_INACTIVITY_TIMEOUT_MS",
+  "AGENT_MAX_WAIT_TIME_MS",
+  "AGENT_MAX_OUTPUT_BYTES",
+  "SESSION_IDLE_TIMEOUT_MS",
+] as const;
+const flags = [
+  "ENABLE_DB_BACKED_STOP",
+  "ENABLE_CANCELLATION_CHECKS",
+  "ENABLE_HEALTH_PROBE",
+  "ENABLE_INACTIVITY_TIMEOUT",
+  "ENABLE_AUTHORITATIVE_TIMEOUT",
+] as const;
+const common = ["CONCIERGE_STAGE", "CONCIERGE_ALLOW_PRIVATE_HOSTS", ...limits, ...flags] as const;
+const provider = ["VERCEL_TOKEN", "VERCEL_TEAM_ID", "VERCEL_PROJECT_ID"] as const;
+
+const send = ["sqs:SendMessage"] as const;
+const receive = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"] as const;
+const readAndChange = ["dynamodb:GetItem", "dynamodb:UpdateItem"] as const;
 
 export const topology = {
   table: {
@@ -99,6 +117,12 @@ export const topology = {
       maxReceives: 5,
       retentionMs: 4 * day,
     },
+    TimerQueue: {
+      delayMs: 0,
+      visibilityTimeoutMs: timerTimeoutMs + 10 * second,
+      maxReceives: 10,
+      retentionMs: 4 * day,
+    },
   },
   functions: {
     Api: {
@@ -106,21 +130,17 @@ export const topology = {
       timeoutMs: 15 * minute,
       memoryMb: 512,
       http: "stream",
-      environment: ["CONCIERGE_STAGE", "CONCIERGE_DEFAULT_AGENT", "CONCIERGE_ADMIN_USER_ID", ...tuning],
+      environment: [...common, ...provider, "CONCIERGE_DEFAULT_AGENT", "CONCIERGE_ADMIN_USER_ID"],
       secrets: ["AdminApiKey", "SealingKey"],
       grants: [
         {
           on: "Table",
-          actions: [
-            "dynamodb:GetItem",
-            "dynamodb:PutItem",
-            "dynamodb:UpdateItem",
-            "dynamodb:DeleteItem",
-            "dynamodb:Query",
-          ],
+          actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:Query"],
         },
         { on: "Table/index/owner", actions: ["dynamodb:Query"] },
-        { on: "WorkQueue", actions: ["sqs:SendMessage"] },
+        { on: "Table/index/due", actions: ["dynamodb:Query"] },
+        { on: "WorkQueue", actions: send },
+        { on: "TimerQueue", actions: send },
       ],
     },
     Worker: {
@@ -128,25 +148,40 @@ export const topology = {
       timeoutMs: workerTimeoutMs,
       memoryMb: 512,
       sources: [{ queue: "WorkQueue", batchSize: 1, maxConcurrency: 20, partialResponses: true }],
-      environment: ["CONCIERGE_STAGE", "CONCIERGE_URL", ...tuning, ...providerKeys],
+      environment: [...common, ...provider, "CONCIERGE_URL"],
       secrets: ["SealingKey"],
       grants: [
-        { on: "Table", actions: ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"] },
-        { on: "WorkQueue", actions: ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"] },
+        { on: "Table", actions: [...readAndChange, "dynamodb:PutItem"] },
+        { on: "WorkQueue", actions: [...receive, ...send] },
+        { on: "TimerQueue", actions: send },
       ],
       assets: { RUNNER_FILE: "packages/runner/main.ts" },
+    },
+    Timer: {
+      handler: "functions/timer.handler",
+      timeoutMs: timerTimeoutMs,
+      memoryMb: 512,
+      sources: [{ queue: "TimerQueue", batchSize: 10, maxConcurrency: 20, partialResponses: true }],
+      environment: [...common, ...provider],
+      secrets: ["SealingKey"],
+      grants: [
+        { on: "Table", actions: readAndChange },
+        { on: "WorkQueue", actions: send },
+        { on: "TimerQueue", actions: [...receive, ...send] },
+      ],
     },
     Reaper: {
       handler: "functions/reaper.handler",
       timeoutMs: minute,
       memoryMb: 512,
       scheduleEveryMs: minute,
-      environment: ["CONCIERGE_STAGE"],
-      secrets: [],
+      environment: [...common, ...provider],
+      secrets: ["SealingKey"],
       grants: [
-        { on: "Table", actions: ["dynamodb:GetItem", "dynamodb:UpdateItem"] },
+        { on: "Table", actions: readAndChange },
         { on: "Table/index/due", actions: ["dynamodb:Query"] },
-        { on: "WorkQueue", actions: ["sqs:SendMessage"] },
+        { on: "WorkQueue", actions: send },
+        { on: "TimerQueue", actions: send },
       ],
     },
   },

@@ -1,4 +1,4 @@
-import { AppError, limits, type SealingDeps } from "@concierge/core";
+import { AppError, type EndingDeps, limits } from "@concierge/core";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { bodyLimit } from "hono/body-limit";
 import { methodNotAllowed } from "hono/method-not-allowed";
@@ -6,13 +6,14 @@ import { secureHeaders } from "hono/secure-headers";
 import { requireJson, requireKey, requireToken } from "./auth.ts";
 import type { Env } from "./env.ts";
 import { answerError, answerInvalid } from "./problem.ts";
+import { registerAdmin } from "./routes/admin.ts";
 import { registerDocs } from "./routes/docs.ts";
 import { registerHealth } from "./routes/health.ts";
 import { registerKeys } from "./routes/keys.ts";
 import { registerRunner } from "./routes/runner.ts";
 import { registerTasks } from "./routes/tasks.ts";
 
-export function createApp(deps: SealingDeps, adminKey: string): OpenAPIHono<Env> {
+export function createApp(deps: EndingDeps, adminKey: string): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>({ defaultHook: answerInvalid });
 
   app.onError(answerError);
@@ -35,6 +36,7 @@ export function createApp(deps: SealingDeps, adminKey: string): OpenAPIHono<Env>
   registerDocs(app);
   registerTasks(app, deps);
   registerKeys(app, deps);
+  registerAdmin(app, deps);
   registerRunner(app, deps);
   return app;
 }

@@ -33,7 +33,7 @@ export function requireToken({ sealer, clock }: SealingDeps): MiddlewareHandler<
 /** A request with a body says that it is JSON. */
 export const requireJson: MiddlewareHandler<Env> = async (c, next) => {
   const type = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
-  const carriesBody = c.req.method === "POST" || c.req.method === "PUT";
+  const carriesBody = (c.req.method === "POST" || c.req.method === "PUT") && !c.req.path.endsWith("/stop");
   if (carriesBody && type !== "application/json") {
     throw new AppError("unsupported_media_type", "Send the body as application/json.");
   }

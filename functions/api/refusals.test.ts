@@ -238,12 +238,16 @@ describe("without a key", () => {
     expect(json.openapi).toBe("3.1.0");
     expect(Object.keys(json.paths).sort()).toEqual([
       "/healthz",
+      "/v1/flags",
       "/v1/keys",
       "/v1/keys/{id}",
+      "/v1/reap",
       "/v1/tasks",
       "/v1/tasks/{id}",
+      "/v1/tasks/{id}/continue",
       "/v1/tasks/{id}/events",
       "/v1/tasks/{id}/output",
+      "/v1/tasks/{id}/stop",
     ]);
     const body = json.components.schemas.StartRequest;
     expect(body.required).toEqual(["prompt"]);

@@ -102,9 +102,11 @@ describe("POST /v1/tasks", () => {
     expect(text).not.toContain("hunter2");
     const task = await api.deps.store.getTask(json.id);
     expect(JSON.stringify(task)).not.toContain("hunter2");
-    expect(api.deps.sealer.open(task?.sealedEnv ?? "", json.id)).toBe('{"SECRET":"hunter2hunter2"}');
+    expect(JSON.parse(api.deps.sealer.open(task?.sealed ?? "", json.id))).toEqual({
+      env: { SECRET: "hunter2hunter2" },
+    });
     await end(await run(json.id));
-    expect(await api.deps.store.getTask(json.id)).not.toHaveProperty("sealedEnv");
+    expect(await api.deps.store.getTask(json.id)).not.toHaveProperty("sealed");
   });
 
   describe("with an Idempotency-Key", () => {
@@ -204,7 +206,7 @@ describe("what a runner says", () => {
     expect((await say(token, 1, "hel", "lo\n")).json).toEqual({ action: "continue" });
     expect((await say(token, 2, "world\n")).json).toEqual({ action: "continue" });
     expect((await end(token, { lastSeq: 2, text: "world" })).json).toEqual({ action: "done" });
-    expect((await end(token, { lastSeq: 2, text: "world" })).json).toEqual({ action: "stop" });
+    expect((await end(token, { lastSeq: 2, text: "world" })).json).toEqual({ action: "done" });
 
     expect((await api.request("GET", `/v1/tasks/${id}/output`)).text).toBe("hello\nworld\n");
     const { items, cursor } = (await api.request("GET", `/v1/tasks/${id}/events`)).json;

@@ -1,11 +1,14 @@
 import {
+  createFlagReader,
   createId,
   createSealer,
   type Deps,
+  type EndingDeps,
   parseConfig,
-  type SealingDeps,
+  type Timer,
   type WorkMessage,
 } from "@concierge/core";
+import { createMemoryProvider } from "@concierge/provider";
 import { createMemoryStore } from "@concierge/store";
 import { createApp } from "./app.ts";
 
@@ -15,21 +18,40 @@ export const adminKey = "admin-key-for-tests-only";
 export function createTestApi() {
   let now = Date.parse("2026-11-01T12:00:00Z");
   const sent: WorkMessage[] = [];
+  const armed: (Timer & { delayMs: number })[] = [];
+  const counted: string[] = [];
   const clock: Deps["clock"] = {
     now: () => now,
     sleep: async (ms) => {
       now += ms;
     },
   };
-  const deps: SealingDeps = {
-    config: parseConfig({ CONCIERGE_DEFAULT_AGENT: "shell", CONCIERGE_STAGE: "test" }),
+  const config = parseConfig({
+    CONCIERGE_DEFAULT_AGENT: "shell",
+    CONCIERGE_STAGE: "test",
+    CONCIERGE_ALLOW_PRIVATE_HOSTS: "true",
+  });
+  const store = createMemoryStore({ clock });
+  const { provider, world } = createMemoryProvider({ clock });
+  const refs = new Map<string, string>();
+  const deps: EndingDeps = {
+    config,
     clock,
     ids: {
       task: () => createId("task", now++),
       key: () => createId("key", now++),
       claim: () => createId("claim", now++),
     },
-    store: createMemoryStore({ clock }),
+    store,
+    provider,
+    flags: createFlagReader({ store, clock }, config.flags),
+    metrics: { count: (name) => counted.push(name) },
+    git: { readBranch: async (url, branch) => refs.get(`${url} ${branch}`) },
+    timers: {
+      arm: async (timer, delayMs) => {
+        armed.push({ ...timer, delayMs });
+      },
+    },
     work: {
       send: async (message) => {
         sent.push(message);
@@ -64,6 +86,10 @@ export function createTestApi() {
   return {
     deps,
     sent,
+    armed,
+    counted,
+    world,
+    refs,
     request,
     advance: (ms: number) => {
       now += ms;

@@ -1,8 +1,11 @@
 import { z } from "zod";
+import { flagValueSchema } from "./flags/schema.ts";
 
 const minute = 60_000;
 
 const milliseconds = (fallback: number) => whole(1000, 24 * 60 * minute, "milliseconds").default(fallback);
+
+const flag = flagValueSchema.default("true");
 
 const schema = z.object({
   CONCIERGE_STAGE: text(/^[a-z0-9-]{1,20}$/, "a stage name of a-z, 0-9 and -, 20 at the most").default("dev"),
@@ -15,10 +18,16 @@ const schema = z.object({
     "16 to 256 printable characters without spaces",
   ).optional(),
   CONCIERGE_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
+  CONCIERGE_ALLOW_PRIVATE_HOSTS: z.enum(["true", "false"], { error: "takes true or false" }).default("false"),
   AGENT_INACTIVITY_TIMEOUT_MS: milliseconds(minute),
   AGENT_MAX_WAIT_TIME_MS: milliseconds(5 * minute),
   AGENT_MAX_OUTPUT_BYTES: whole(1024, 1024 ** 3, "bytes").default(100 * 1024 * 1024),
   SESSION_IDLE_TIMEOUT_MS: milliseconds(30 * minute),
+  ENABLE_DB_BACKED_STOP: flag,
+  ENABLE_CANCELLATION_CHECKS: flag,
+  ENABLE_HEALTH_PROBE: flag,
+  ENABLE_INACTIVITY_TIMEOUT: flag,
+  ENABLE_AUTHORITATIVE_TIMEOUT: flag,
   VERCEL_SANDBOX_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
 });
 
@@ -40,10 +49,18 @@ export function parseConfig(environment: Readonly<Record<string, string | undefi
     defaultAgent: env.CONCIERGE_DEFAULT_AGENT,
     adminUserId: env.CONCIERGE_ADMIN_USER_ID,
     url: env.CONCIERGE_URL,
+    allowPrivateHosts: env.CONCIERGE_ALLOW_PRIVATE_HOSTS === "true",
     inactivityMs: env.AGENT_INACTIVITY_TIMEOUT_MS,
     maxDurationMs: env.AGENT_MAX_WAIT_TIME_MS,
     maxOutputBytes: env.AGENT_MAX_OUTPUT_BYTES,
     sessionIdleMs: env.SESSION_IDLE_TIMEOUT_MS,
+    flags: {
+      ENABLE_DB_BACKED_STOP: env.ENABLE_DB_BACKED_STOP,
+      ENABLE_CANCELLATION_CHECKS: env.ENABLE_CANCELLATION_CHECKS,
+      ENABLE_HEALTH_PROBE: env.ENABLE_HEALTH_PROBE,
+      ENABLE_INACTIVITY_TIMEOUT: env.ENABLE_INACTIVITY_TIMEOUT,
+      ENABLE_AUTHORITATIVE_TIMEOUT: env.ENABLE_AUTHORITATIVE_TIMEOUT,
+    },
     sandboxUrl: env.VERCEL_SANDBOX_URL,
   };
 }

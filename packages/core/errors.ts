@@ -8,6 +8,8 @@ const table = {
   not_found: { status: 404, title: "There is no such thing" },
   method_not_allowed: { status: 405, title: "This method is not for this address" },
   session_busy: { status: 409, title: "The session is busy with another turn" },
+  finalizing: { status: 409, title: "The work is being pushed" },
+  turn_limit: { status: 409, title: "The task has had all its turns" },
   task_active: { status: 409, title: "The task's turn has not ended" },
   idempotency_conflict: { status: 409, title: "This idempotency key was used with another request" },
   payload_too_large: { status: 413, title: "The body is too large" },

@@ -22,6 +22,26 @@ export const tokenSlackMs = 10 * minute;
 
 export const retryProvisionMs = 2 * second;
 
+/** The longest a create may still be under way after nobody waits for it any more. */
+export const longestCreateMs = 2 * minute;
+
+/** A stop that could not be proven is tried again after this, doubled each time up to the second. */
+export const terminateRetryMs = 2 * second;
+export const terminateRetryMaxMs = minute;
+
+/** How long a granted push may take before its outcome is looked up. */
+export const finalizeMs = minute;
+
+/** Timers go first; the reaper looks this much later at what they should have seen to. */
+export const reaperSlackMs = 5 * second;
+
+/** An agent may say that it waits for its model or a tool for this long, and not be taken for silent. */
+export const activityCapMs = 15 * minute;
+
+/** What a conversation may have. */
+export const turnsMax = 200;
+export const phasesKept = 60;
+
 export const taskRetentionMs = 30 * day;
 export const sessionRetentionMs = 30 * day;
 export const idempotencyMs = day;

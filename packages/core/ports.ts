@@ -1,4 +1,5 @@
 import type { EventRecord } from "./event/schema.ts";
+import type { Flags } from "./flags/schema.ts";
 import type { Key } from "./key/schema.ts";
 import type { Lease, Session } from "./session/schema.ts";
 import type { Notice, Phase, Status, Task } from "./task/schema.ts";
@@ -26,23 +27,15 @@ export interface TaskGuard {
   claimUntilBefore?: number;
   claimId?: string;
   outputSeq?: number;
+  /** Its deadline is after this time. */
+  deadlineAfter?: number;
+  /** The credential to clone with has been handed to no other than this one. */
+  cloneNonce?: string;
 }
 
 export interface TaskChange {
-  set?: Partial<
-    Pick<
-      Task,
-      | "state"
-      | "sandbox"
-      | "deadlineAt"
-      | "lastActivityAt"
-      | "startedAt"
-      | "outputSeq"
-      | "dueAt"
-      | "expiresAt"
-    >
-  >;
-  remove?: readonly ("sealedEnv" | "dueAt" | "sandbox")[];
+  set?: Partial<Omit<Task, "id" | "userId" | "sessionKey" | "agent" | "createdAt">>;
+  remove?: readonly ("sealed" | "cloneNonce" | "dueAt" | "sandbox" | "startedAt")[];
   phase?: Phase;
   notice?: Notice;
 }
@@ -54,8 +47,10 @@ export interface SessionGuard {
 }
 
 export interface SessionChange {
-  set?: Partial<Pick<Session, "lease" | "epoch" | "sandbox" | "lastUsedAt" | "dueAt" | "expiresAt">>;
-  remove?: readonly ("sandbox" | "dueAt")[];
+  set?: Partial<
+    Pick<Session, "lease" | "epoch" | "sandbox" | "tombstones" | "lastUsedAt" | "dueAt" | "expiresAt">
+  >;
+  remove?: readonly ("sandbox" | "tombstones" | "dueAt")[];
 }
 
 export interface Page<T> {
@@ -88,6 +83,8 @@ export interface Store {
   ): Promise<Page<Task>>;
   /** Ids of tasks that are due; from an index, so each must be read again before anything is done to it. */
   listDueTasks(now: number, limit: number): Promise<string[]>;
+  /** The same of sessions, the least recently used first. */
+  listDueSessions(now: number, limit: number): Promise<{ userId: string; key: string }[]>;
 
   /** Records are written before what commits them (`outputSeq`), and writing one again changes nothing. */
   putRecord(taskId: string, record: EventRecord, expiresAt: number): Promise<void>;
@@ -107,6 +104,9 @@ export interface Store {
     change: SessionChange,
   ): Promise<Outcome<Session>>;
 
+  getFlags(): Promise<Flags>;
+  putFlags(flags: Flags): Promise<void>;
+
   getKey(id: string): Promise<Key | undefined>;
   createKey(key: Key): Promise<Outcome<Key>>;
   listKeys(options: { limit: number; after?: string }): Promise<Page<Key>>;
@@ -124,6 +124,20 @@ export interface WorkQueue {
   send(message: WorkMessage, delayMs?: number): Promise<void>;
 }
 
+export const timerKinds = ["deadline", "inactivity", "terminate", "finalize"] as const;
+
+/** Only a wake-up: what is to be done is read off the task when it fires. */
+export interface Timer {
+  kind: (typeof timerKinds)[number];
+  taskId: string;
+  turn: number;
+}
+
+export interface Timers {
+  /** May come earlier where the queue can not wait that long, and more than once: it is armed again then. */
+  arm(timer: Timer, delayMs: number): Promise<void>;
+}
+
 /** One provider session of a sandbox: a name alone would follow it through a resume. */
 export interface SandboxRef {
   name: string;
@@ -134,9 +148,23 @@ export interface LiveSandbox extends SandboxRef {
   expiresAt: number;
 }
 
+export interface ListedSandbox {
+  name: string;
+  createdAt: number;
+  tags: Readonly<Record<string, string>>;
+}
+
 export interface SandboxFile {
   path: string;
   content: string | Uint8Array;
+}
+
+/** What a turn's runner last wrote of itself. */
+export interface RunnerState {
+  lastOutputAt: number | undefined;
+  /** It has output that it could not deliver. */
+  undelivered: boolean;
+  activity: "none" | "model" | "tool";
 }
 
 /** A sandbox provider. Nothing here brings a stopped sandbox back. Failures are `ProviderError`s. */
@@ -144,13 +172,52 @@ export interface Provider {
   create(options: { name: string; tags: Record<string, string>; timeoutMs: number }): Promise<LiveSandbox>;
   /** The sandbox if it is running now. */
   find(name: string): Promise<LiveSandbox | undefined>;
+  /** The sandboxes that carry the stage's tag, a page at a time. */
+  list(tags: { stage: string }, cursor?: string): Promise<Page<ListedSandbox>>;
   writeFiles(sandbox: SandboxRef, files: readonly SandboxFile[]): Promise<void>;
   /** Starts a command and does not wait for it. It may be started twice: what it runs must bear that. */
   launch(
     sandbox: SandboxRef,
     command: { cmd: string; args: readonly string[]; env: Record<string, string> },
   ): Promise<string>;
+  /**
+   * Bars the turn's launch, if it has not happened, and kills everything that began with it or after. True when,
+   * twice in a row, nothing of it was left.
+   */
+  sweep(sandbox: SandboxRef, runDir: string): Promise<boolean>;
+  /** Asks the turn's runner directly, past every callback. */
+  ask(sandbox: SandboxRef, runDir: string): Promise<RunnerState | undefined>;
   extend(sandbox: SandboxRef, byMs: number): Promise<void>;
   /** Stops the sandbox and deletes it with all it holds; one that does not exist is as good as deleted. */
   remove(name: string): Promise<void>;
 }
+
+export interface GitCredential {
+  username: string;
+  token: string;
+}
+
+/** A git remote, asked without a clone. */
+export interface GitRemote {
+  /** The commit a branch points at; undefined where there is no such branch. */
+  readBranch(url: string, branch: string, credential: GitCredential | undefined): Promise<string | undefined>;
+}
+
+/** Things that happened, each counted once where it happened. */
+export interface Metrics {
+  count(name: MetricName, value?: number): void;
+}
+
+export type MetricName =
+  | "stop_requested"
+  | "stop_proven"
+  | "stop_unproven"
+  | "stop_ms"
+  | "cancellation_told"
+  | "health_healthy"
+  | "health_gone"
+  | "health_unknown"
+  | "inactivity_ended"
+  | "timeout_ended"
+  | "timeout_cleaned"
+  | "orphan_deleted";

@@ -17,6 +17,7 @@ export function aTask(over: Partial<Task> = {}): Task {
     deadlineAt: 1000,
     lastActivityAt: 0,
     outputSeq: 0,
+    past: [],
     phases: [{ turn: 1, status: "queued", at: 0, by: "api" }],
     phaseCount: 1,
     notices: [],

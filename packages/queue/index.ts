@@ -1,22 +1,33 @@
 import { SendMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
-import type { WorkMessage, WorkQueue } from "@concierge/core";
+import { type Timer, type Timers, timerKinds, type WorkMessage, type WorkQueue } from "@concierge/core";
 import { z } from "zod";
 
 /** SQS takes no more, and only whole seconds: a delay is rounded up, so that nothing comes too early. */
 const delayMaxSeconds = 900;
 
-export function createWorkQueue({ client, queueUrl }: { client: SQSClient; queueUrl: string }): WorkQueue {
-  return {
-    async send(message, delayMs = 0) {
-      await client.send(
-        new SendMessageCommand({
-          QueueUrl: queueUrl,
-          MessageBody: JSON.stringify(message),
-          DelaySeconds: Math.min(Math.ceil(delayMs / 1000), delayMaxSeconds),
-        }),
-      );
-    },
-  };
+interface QueueOptions {
+  client: SQSClient;
+  queueUrl: string;
+}
+
+export function createWorkQueue(options: QueueOptions): WorkQueue {
+  return { send: (message, delayMs = 0) => send(options, message, delayMs) };
+}
+
+/** A wait that is longer than the queue can hold is made of hops: a timer that comes early is armed again. */
+export function createTimers(options: QueueOptions): Timers {
+  return { arm: (timer, delayMs) => send(options, timer, delayMs) };
+}
+
+async function send({ client, queueUrl }: QueueOptions, message: object, delayMs: number): Promise<void> {
+  const seconds = Math.max(Math.ceil(delayMs / 1000), 0);
+  await client.send(
+    new SendMessageCommand({
+      QueueUrl: queueUrl,
+      MessageBody: JSON.stringify(message),
+      DelaySeconds: Math.min(seconds, delayMaxSeconds),
+    }),
+  );
 }
 
 const workMessageSchema = z.discriminatedUnion("kind", [
@@ -31,4 +42,14 @@ const workMessageSchema = z.discriminatedUnion("kind", [
 
 export function parseWorkMessage(body: string): WorkMessage {
   return workMessageSchema.parse(JSON.parse(body));
+}
+
+const timerSchema = z.strictObject({
+  kind: z.enum(timerKinds),
+  taskId: z.string(),
+  turn: z.int().positive(),
+});
+
+export function parseTimer(body: string): Timer {
+  return timerSchema.parse(JSON.parse(body));
 }

@@ -64,6 +64,20 @@ export function taskAllows(guard: TaskGuard, now: number): Condition {
       values: { ":outputSeq": guard.outputSeq },
     });
   }
+  if (guard.deadlineAfter !== undefined) {
+    parts.push({
+      expression: "deadlineAt > :deadlineAfter",
+      names: {},
+      values: { ":deadlineAfter": guard.deadlineAfter },
+    });
+  }
+  if (guard.cloneNonce !== undefined) {
+    parts.push({
+      expression: "(attribute_not_exists(cloneNonce) OR cloneNonce = :cloneNonce)",
+      names: {},
+      values: { ":cloneNonce": guard.cloneNonce },
+    });
+  }
   return all(parts);
 }
 
@@ -86,7 +100,11 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
     parts.push({
       expression: "lease.taskId = :leaseTask AND lease.turn = :leaseTurn AND lease.#at = :leaseAt",
       names: { "#at": "at" },
-      values: { ":leaseTask": guard.lease.taskId, ":leaseTurn": guard.lease.turn, ":leaseAt": guard.lease.at },
+      values: {
+        ":leaseTask": guard.lease.taskId,
+        ":leaseTurn": guard.lease.turn,
+        ":leaseAt": guard.lease.at,
+      },
     });
   }
   if (guard.epoch !== undefined) {

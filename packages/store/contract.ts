@@ -36,7 +36,7 @@ export function storeContract(name: string, open: () => Promise<OpenStore>): voi
 
     describe("a task", () => {
       it("is read back as it was written, secrets, metadata and all", async () => {
-        const task = await saved({ sealedEnv: "c2VhbGVk", metadata: { k: "v" }, prompt: "echo ✓" });
+        const task = await saved({ sealed: "c2VhbGVk", metadata: { k: "v" }, prompt: "echo ✓" });
         expect(await store.getTask(task.id)).toEqual(task);
       });
 
@@ -138,7 +138,7 @@ export function storeContract(name: string, open: () => Promise<OpenStore>): voi
       it("ends once, whoever says so, and loses what its status does not have", async () => {
         const task = await saved({
           state: { status: "running", commandId: "cmd" },
-          sealedEnv: "eA==",
+          sealed: "eA==",
           dueAt: 5,
         });
         const outcomes = await stampede((i) =>
@@ -147,7 +147,7 @@ export function storeContract(name: string, open: () => Promise<OpenStore>): voi
             { turn: 1, status: ["running"] },
             {
               set: { state: { status: "succeeded", endedAt: opened.now(), result: null } },
-              remove: ["sealedEnv", "dueAt"],
+              remove: ["sealed", "dueAt"],
               phase: { turn: 1, status: "succeeded", at: opened.now(), by: "runner", note: String(i) },
               notice: { code: "n", detail: String(i), turn: 1, at: opened.now() },
             },
@@ -156,7 +156,7 @@ export function storeContract(name: string, open: () => Promise<OpenStore>): voi
         expect(winners(outcomes)).toHaveLength(1);
         const after = await store.getTask(task.id);
         expect(after?.state).toEqual({ status: "succeeded", endedAt: opened.now(), result: null });
-        expect(after).not.toHaveProperty("sealedEnv");
+        expect(after).not.toHaveProperty("sealed");
         expect(after?.notices).toHaveLength(1);
         expect(after?.phases).toHaveLength(2);
       });
@@ -458,6 +458,7 @@ function taskFrom(now: number, over: Partial<Task>): Task {
     deadlineAt: now + 1000,
     lastActivityAt: now,
     outputSeq: 0,
+    past: [],
     phases: [{ turn: 1, status: "queued", at: now, by: "api" }],
     phaseCount: 1,
     notices: [],

@@ -8,7 +8,7 @@ import {
   type QueryCommandInput,
   UpdateCommand,
 } from "@aws-sdk/lib-dynamodb";
-import type { Clock, IdempotencyRecord, Outcome, Page, Store } from "@concierge/core";
+import type { Clock, Flags, IdempotencyRecord, Outcome, Page, Store } from "@concierge/core";
 import {
   type Condition,
   isAbsent,
@@ -18,8 +18,9 @@ import {
   taskAllows,
 } from "./conditions.ts";
 import {
+  type DueKind,
   dueShardOf,
-  dueShards,
+  dueShardsOf,
   type Item,
   keyItem,
   keyOf,
@@ -118,6 +119,24 @@ export function createDynamoStore(options: {
     return { items: kept, next: items.length > limit ? kept.at(-1)?.id : undefined };
   };
 
+  const listDue = async (kind: DueKind, now: number, limit: number): Promise<Item[]> => {
+    const pages = await Promise.all(
+      dueShardsOf(kind).map((shard) =>
+        client.send(
+          new QueryCommand({
+            TableName,
+            IndexName: "due",
+            KeyConditionExpression: "dueShard = :shard AND dueAt <= :now",
+            ExpressionAttributeValues: { ":shard": shard, ":now": now },
+            Limit: limit,
+          }),
+        ),
+      ),
+    );
+    const due = pages.flatMap((page) => page.Items ?? []);
+    return due.sort((a, b) => Number(a.dueAt) - Number(b.dueAt)).slice(0, limit);
+  };
+
   return {
     async getTask(id) {
       const item = await get(keyOf.task(id));
@@ -132,12 +151,12 @@ export function createDynamoStore(options: {
       const parts: UpdateParts = {
         set: {
           ...set,
-          ...(set.dueAt !== undefined && { dueShard: dueShardOf(id) }),
+          ...(set.dueAt !== undefined && { dueShard: dueShardOf("TASK", id) }),
           ...(set.expiresAt !== undefined && { ttl: ttlOf(set.expiresAt) }),
         },
         append: { ...(phase && { phases: phase }), ...(notice && { notices: notice }) },
         ...(phase && { add: { phaseCount: 1 } }),
-        remove: remove.includes("dueAt") ? [...remove, "dueShard"] : remove,
+        remove: withShard(remove),
       };
       return mapOutcome(await update(keyOf.task(id), parts, taskAllows(guard, clock.now())), readTask);
     },
@@ -162,22 +181,14 @@ export function createDynamoStore(options: {
     },
 
     async listDueTasks(now, limit) {
-      const pages = await Promise.all(
-        dueShards.map((shard) =>
-          client.send(
-            new QueryCommand({
-              TableName,
-              IndexName: "due",
-              KeyConditionExpression: "dueShard = :shard AND dueAt <= :now",
-              ExpressionAttributeValues: { ":shard": shard, ":now": now },
-              Limit: limit,
-            }),
-          ),
-        ),
-      );
-      const due = pages.flatMap((page) => page.Items ?? []);
-      due.sort((a, b) => Number(a.dueAt) - Number(b.dueAt));
-      return due.slice(0, limit).map((item) => String(item.id));
+      return (await listDue("TASK", now, limit)).map((item) => String(item.id));
+    },
+
+    async listDueSessions(now, limit) {
+      return (await listDue("SESSION", now, limit)).map(({ userId, key }) => ({
+        userId: String(userId),
+        key: String(key),
+      }));
     },
 
     async putRecord(taskId, record, expiresAt) {
@@ -205,7 +216,11 @@ export function createDynamoStore(options: {
     async changeSession(userId, key, guard, { set = {}, remove = [] }) {
       const now = clock.now();
       const parts: UpdateParts = {
-        set: { ...set, ...(set.expiresAt !== undefined && { ttl: ttlOf(set.expiresAt) }) },
+        set: {
+          ...set,
+          ...(set.dueAt !== undefined && { dueShard: dueShardOf("SESSION", `${userId}#${key}`) }),
+          ...(set.expiresAt !== undefined && { ttl: ttlOf(set.expiresAt) }),
+        },
         setOnce: {
           userId,
           key,
@@ -214,12 +229,20 @@ export function createDynamoStore(options: {
           createdAt: now,
           ...(set.epoch === undefined && { epoch: 0 }),
         },
-        remove,
+        remove: withShard(remove),
       };
       return mapOutcome(
         await update(keyOf.session(userId, key), parts, sessionAllows(guard, now)),
         readSession,
       );
+    },
+
+    async getFlags() {
+      return ((await get(keyOf.flags))?.flags ?? {}) as Flags;
+    },
+
+    async putFlags(flags) {
+      await client.send(new PutCommand({ TableName, Item: { ...keyOf.flags, flags } }));
     },
 
     async getKey(id) {
@@ -260,6 +283,11 @@ function readIdempotency({ requestHash, taskId, turn, expiresAt }: Item): Idempo
     turn: Number(turn),
     expiresAt: Number(expiresAt),
   };
+}
+
+/** An item that is no longer due leaves the index. */
+function withShard(remove: readonly string[]): readonly string[] {
+  return remove.includes("dueAt") ? [...remove, "dueShard"] : remove;
 }
 
 function isLive(item: Item, now: number): boolean {

@@ -15,13 +15,16 @@ const housekeeping = ["pk", "sk", "owner", "ownedAt", "dueShard", "ttl"] as cons
 
 export type Item = Record<string, unknown>;
 
-export const dueShards = ["TASK#0", "TASK#1", "TASK#2", "TASK#3"] as const;
+const shards = 4;
+
+export type DueKind = "TASK" | "SESSION";
 
 export const keyOf = {
   task: (id: string) => ({ pk: `TASK#${id}`, sk: "TASK" }),
   record: (taskId: string, position: RecordPosition) => ({ pk: `TASK#${taskId}`, sk: recordSort(position) }),
   session: (userId: string, key: string) => ({ pk: `SESSION#${userId}#${key}`, sk: "SESSION" }),
   key: (id: string) => ({ pk: `KEY#${id}`, sk: "KEY" }),
+  flags: { pk: "FLAGS", sk: "FLAGS" },
   idempotency: (scope: string) => ({ pk: `IDEMPOTENCY#${scope}`, sk: "IDEMPOTENCY" }),
 } as const;
 
@@ -37,7 +40,7 @@ export function taskItem(task: Task): Item {
     ...keyOf.task(task.id),
     owner: ownerOf.tasks(task.userId),
     ownedAt: task.id,
-    ...(task.dueAt !== undefined && { dueShard: dueShardOf(task.id) }),
+    ...(task.dueAt !== undefined && { dueShard: dueShardOf("TASK", task.id) }),
     ttl: ttlOf(task.expiresAt),
   };
 }
@@ -58,9 +61,13 @@ export const readKey = (item: Item): Key => keySchema.parse(fieldsOf(item));
 export const readRecord = (item: Item): EventRecord => fieldsOf(item) as unknown as EventRecord;
 
 /** Spreads what is due over a few partitions, each for itself in order. */
-export function dueShardOf(id: string): string {
+export function dueShardOf(kind: DueKind, id: string): string {
   const [byte = 0] = createHash("sha256").update(id).digest();
-  return `TASK#${byte % dueShards.length}`;
+  return `${kind}#${byte % shards}`;
+}
+
+export function dueShardsOf(kind: DueKind): string[] {
+  return Array.from({ length: shards }, (_, i) => `${kind}#${i}`);
 }
 
 export function ttlOf(expiresAt: number): number {

@@ -1,6 +1,7 @@
 import type {
   Clock,
   EventRecord,
+  Flags,
   IdempotencyRecord,
   Key,
   Outcome,
@@ -20,6 +21,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
   const records = new Map<string, EventRecord>();
   const keys = new Map<string, Key>();
   const idempotency = new Map<string, IdempotencyRecord>();
+  let flags: Flags = {};
 
   const live = <T extends { expiresAt: number }>(item: T | undefined): T | undefined =>
     item && item.expiresAt > clock.now() ? structuredClone(item) : undefined;
@@ -42,9 +44,8 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       const changed: Task = {
         ...task,
         ...structuredClone(set),
-        phases: phase ? [...task.phases, phase] : task.phases,
-        phaseCount: task.phaseCount + (phase ? 1 : 0),
-        notices: notice ? [...task.notices, notice] : task.notices,
+        ...(phase && { phases: [...task.phases, phase], phaseCount: task.phaseCount + 1 }),
+        ...(notice && { notices: [...task.notices, notice] }),
       };
       for (const name of remove) delete changed[name];
       tasks.set(id, changed);
@@ -66,6 +67,14 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       const due = [...tasks.values()].filter((task) => task.dueAt !== undefined && task.dueAt <= now);
       due.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0));
       return due.slice(0, limit).map((task) => task.id);
+    },
+
+    async listDueSessions(now, limit) {
+      const due = [...sessions.values()].filter(
+        (session) => session.dueAt !== undefined && session.dueAt <= now,
+      );
+      due.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0));
+      return due.slice(0, limit).map(({ userId, key }) => ({ userId, key }));
     },
 
     async putRecord(taskId, record) {
@@ -94,6 +103,14 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       for (const name of remove) delete changed[name];
       sessions.set(at, changed);
       return won(changed);
+    },
+
+    async getFlags() {
+      return { ...flags };
+    },
+
+    async putFlags(changed) {
+      flags = { ...changed };
     },
 
     async getKey(id) {
@@ -131,7 +148,9 @@ function taskAllows(task: Task, guard: TaskGuard): boolean {
     guard.status.includes(task.state.status) &&
     (guard.claimUntilBefore === undefined || (claim !== undefined && claim.until < guard.claimUntilBefore)) &&
     (guard.claimId === undefined || claim?.id === guard.claimId) &&
-    (guard.outputSeq === undefined || task.outputSeq === guard.outputSeq)
+    (guard.outputSeq === undefined || task.outputSeq === guard.outputSeq) &&
+    (guard.deadlineAfter === undefined || task.deadlineAt > guard.deadlineAfter) &&
+    (guard.cloneNonce === undefined || (task.cloneNonce ?? guard.cloneNonce) === guard.cloneNonce)
   );
 }
 

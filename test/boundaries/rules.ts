@@ -6,10 +6,17 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "packages/store": ["@concierge/core"],
   "packages/queue": ["@concierge/core"],
   "packages/provider": ["@concierge/core"],
+  "packages/git": ["@concierge/core"],
   "packages/runner": [],
   "packages/vercel-sandbox-local": [],
   "packages/local": ["@concierge/core", "vercel-sandbox-local"],
-  functions: ["@concierge/core", "@concierge/store", "@concierge/queue", "@concierge/provider"],
+  functions: [
+    "@concierge/core",
+    "@concierge/store",
+    "@concierge/queue",
+    "@concierge/provider",
+    "@concierge/git",
+  ],
 };
 
 /** Core decides and touches nothing: hashing is arithmetic, all other modules of Node's are the world. */

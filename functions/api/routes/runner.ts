@@ -1,4 +1,13 @@
-import { type Deps, limits, reportEnd, streams, takeBeat, takeOutput } from "@concierge/core";
+import {
+  type EndingDeps,
+  grantClone,
+  grantPush,
+  limits,
+  reportEnd,
+  streams,
+  takeBeat,
+  takeOutput,
+} from "@concierge/core";
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Env } from "../env.ts";
 import { json, problems } from "../responses.ts";
@@ -22,15 +31,35 @@ const outputSchema = z.strictObject({
     }),
 });
 
+const commitSchema = z.string().regex(/^[0-9a-f]{40,64}$/);
+
 const endSchema = z.strictObject({
   lastSeq: z.int().min(0),
   exitCode: z.int().nullable(),
   signal: z.string().max(32).nullable(),
-  reason: z.enum(["exited", "deadline", "inactivity", "agent_missing", "runner_error"]),
+  reason: z.enum(["exited", "deadline", "inactivity", "agent_missing", "clone_failed", "runner_error"]),
   outputCutBytes: z.int().min(0),
   text: z.string().max(4000),
   detail: z.string().max(4000).optional(),
+  commit: commitSchema.optional(),
+  branch: z.string().max(200).optional(),
+  pushed: z.boolean().optional(),
 });
+
+const finalizeSchema = z.strictObject({
+  commit: commitSchema,
+  branch: z.string().max(200),
+  exitCode: z.int(),
+  text: z.string().max(4000),
+});
+
+const grantSchema = z.union([
+  z.object({
+    action: z.literal("go"),
+    credential: z.object({ username: z.string(), token: z.string() }).nullable(),
+  }),
+  z.object({ action: z.enum(["stop", "wait"]) }),
+]);
 
 const outputRoute = createRoute({
   ...common,
@@ -58,7 +87,28 @@ const endRoute = createRoute({
   responses: answer(z.enum(["done", "stop", "wait"])),
 });
 
-export function registerRunner(app: OpenAPIHono<Env>, deps: Deps): void {
+const grants = {
+  200: json(grantSchema, "The credential, or none"),
+  ...problems("invalid_request", "unauthorized"),
+};
+
+const cloneRoute = createRoute({
+  ...common,
+  path: "/v1/runner/clone",
+  request: {
+    body: { required: true, ...json(z.strictObject({ nonce: z.string().min(16).max(128) }), "Who asks") },
+  },
+  responses: grants,
+});
+
+const finalizeRoute = createRoute({
+  ...common,
+  path: "/v1/runner/finalize",
+  request: { body: { required: true, ...json(finalizeSchema, "What is to be pushed") } },
+  responses: grants,
+});
+
+export function registerRunner(app: OpenAPIHono<Env>, deps: EndingDeps): void {
   app.openapi(outputRoute, async (c) => {
     const { seq, chunks } = c.req.valid("json");
     const batch = chunks.map(({ stream, at, data }) => ({
@@ -75,5 +125,13 @@ export function registerRunner(app: OpenAPIHono<Env>, deps: Deps): void {
 
   app.openapi(endRoute, async (c) => {
     return c.json({ action: await reportEnd(deps, c.get("turn"), c.req.valid("json")) }, 200);
+  });
+
+  app.openapi(cloneRoute, async (c) => {
+    return c.json(await grantClone(deps, c.get("turn"), c.req.valid("json").nonce), 200);
+  });
+
+  app.openapi(finalizeRoute, async (c) => {
+    return c.json(await grantPush(deps, c.get("turn"), c.req.valid("json")), 200);
   });
 }

@@ -1,14 +1,18 @@
 import {
+  continueRequestSchema,
+  continueTask,
+  type EndingDeps,
   eventSchema,
   getTask,
+  isTerminal,
   parseCursor,
   readEvents,
   readOutput,
-  type SealingDeps,
   sessionKeySchema,
   start,
   startRequestSchema,
   statuses,
+  stop,
   taskViewSchema,
   viewTask,
   waitForTask,
@@ -81,6 +85,43 @@ const getRoute = createRoute({
   },
 });
 
+const stopRoute = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/tasks/{id}/stop",
+  summary: "Stop a task; what is stopped is proven dead",
+  request: { params },
+  responses: {
+    200: json(taskViewSchema, "It has ended"),
+    202: json(taskViewSchema, "It is being stopped; the proof is still out"),
+    ...problems("unauthorized", "not_found", "finalizing"),
+  },
+});
+
+const continueRoute = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/tasks/{id}/continue",
+  summary: "Go on with a task whose turn has ended",
+  request: {
+    params,
+    headers: idempotencyHeaders,
+    body: { required: true, ...json(continueRequestSchema, "What next") },
+  },
+  responses: {
+    202: json(taskViewSchema, "It is on its way"),
+    ...problems(
+      "invalid_request",
+      "unauthorized",
+      "not_found",
+      "task_active",
+      "session_busy",
+      "turn_limit",
+      "idempotency_conflict",
+    ),
+  },
+});
+
 const eventsRoute = createRoute({
   ...common,
   method: "get",
@@ -105,7 +146,7 @@ const outputRoute = createRoute({
   },
 });
 
-export function registerTasks(app: OpenAPIHono<Env>, deps: SealingDeps): void {
+export function registerTasks(app: OpenAPIHono<Env>, deps: EndingDeps): void {
   app.openapi(startRoute, async (c) => {
     const { userId } = c.get("caller");
     const task = await start(deps, userId, c.req.valid("json"), c.req.valid("header")["idempotency-key"]);
@@ -131,6 +172,18 @@ export function registerTasks(app: OpenAPIHono<Env>, deps: SealingDeps): void {
       c.req.valid("query").waitMs,
     );
     return c.json(viewTask(task), 200);
+  });
+
+  app.openapi(stopRoute, async (c) => {
+    const task = await stop(deps, c.get("caller").userId, c.req.valid("param").id);
+    return c.json(viewTask(task), isTerminal(task.state.status) ? 200 : 202);
+  });
+
+  app.openapi(continueRoute, async (c) => {
+    const { userId } = c.get("caller");
+    const key = c.req.valid("header")["idempotency-key"];
+    const task = await continueTask(deps, userId, c.req.valid("param").id, c.req.valid("json"), key);
+    return c.json(viewTask(task), 202);
   });
 
   app.openapi(eventsRoute, async (c) => {

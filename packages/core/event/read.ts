@@ -34,7 +34,9 @@ export async function* readOutput({ store }: Deps, task: Task, turn?: number): A
 }
 
 function isCommitted(task: Task, record: EventRecord): boolean {
-  return record.kind !== "output" || record.turn < task.turn || record.seq <= task.outputSeq;
+  if (record.kind !== "output") return true;
+  const past = task.past.find(({ turn }) => turn === record.turn);
+  return record.seq <= (past ?? task).outputSeq;
 }
 
 /**

@@ -1,13 +1,12 @@
 import type { Deps, SandboxDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { sessionRetentionMs } from "../limits.ts";
-import { isTerminal } from "../task/schema.ts";
 import { decideLease } from "./decide.ts";
 import type { Lease, Session } from "./schema.ts";
 
 /** Takes the session for a turn, creating it where there is none; a session someone has is a `session_busy`. */
 export async function takeLease(
-  { store, clock }: Deps,
+  { store, clock, config }: Deps,
   where: { userId: string; sessionKey: string },
   want: { taskId: string; turn: number },
 ): Promise<void> {
@@ -24,7 +23,14 @@ export async function takeLease(
       where.userId,
       where.sessionKey,
       { lease: verdict.over },
-      { set: { lease, lastUsedAt: now, expiresAt: now + sessionRetentionMs } },
+      {
+        set: {
+          lease,
+          lastUsedAt: now,
+          dueAt: now + config.sessionIdleMs,
+          expiresAt: now + sessionRetentionMs,
+        },
+      },
     );
     if (outcome.won) return;
     // Someone else took it meanwhile. Each round of this loop is another's win, so it ends: in theirs or in ours.
@@ -33,12 +39,12 @@ export async function takeLease(
 
 /** Gives the sandbox up: first in the record, then at the provider, then for good. Fenced by the epoch it had. */
 export async function release(
-  { store, provider }: SandboxDeps,
+  { store, provider, clock }: SandboxDeps,
   { userId, sessionKey, epoch }: { userId: string; sessionKey: string; epoch: number },
 ): Promise<void> {
   const session = await store.getSession(userId, sessionKey);
   if (!session?.sandbox || session.epoch !== epoch) return;
-  if (session.sandbox.state !== "releasing" && (await isHeld(store, session))) return;
+  if (session.sandbox.state !== "releasing" && (await isHeld(store, session, clock.now()))) return;
 
   const { name, createdAt } = session.sandbox;
   const releasing = await store.changeSession(
@@ -58,13 +64,13 @@ export async function release(
   );
 }
 
-async function isHeld(store: Deps["store"], { lease }: Session): Promise<boolean> {
-  if (!lease) return false;
-  const holder = await store.getTask(lease.taskId);
-  return (
-    !holder || holder.turn < lease.turn || (holder.turn === lease.turn && !isTerminal(holder.state.status))
-  );
+/** Whether a turn has the session, or is about to have it. */
+export async function isHeld(store: Deps["store"], session: Session, now: number): Promise<boolean> {
+  const holder = session.lease && (await store.getTask(session.lease.taskId));
+  return decideLease(session, holder, nobody, now).kind === "busy";
 }
+
+const nobody = { taskId: "", turn: 0 };
 
 function busy(sessionKey: string, holder: Lease): AppError {
   return new AppError("session_busy", `Session ${sessionKey} is busy with ${holder.taskId}.`, {

@@ -23,6 +23,8 @@ export const sessionSchema = z.strictObject({
   epoch: z.int().nonnegative(),
   sandbox: sandboxSchema.optional(),
   lease: leaseSchema.optional(),
+  /** Names given up while their create may still have been under way: looked for again until it can not be any more. */
+  tombstones: z.array(z.strictObject({ name: z.string(), until: time })).optional(),
   createdAt: time,
   lastUsedAt: time,
   dueAt: time.optional(),

@@ -1,11 +1,25 @@
 import { describe, expect, it } from "vitest";
 import { aTask } from "../testing.ts";
-import { decideClaim, decideEnd, decideRunnerAction, type RunnerEnd } from "./decide.ts";
-import type { TaskState } from "./schema.ts";
+import {
+  causes,
+  decideClaim,
+  decideDue,
+  decideEnd,
+  decidePushed,
+  decideRunnerAction,
+  decideSilence,
+  decideTimer,
+  type RunnerEnd,
+  terminateBackoffMs,
+} from "./decide.ts";
+import type { Task, TaskState } from "./schema.ts";
 
 const now = 1000;
 const running: TaskState = { status: "running", commandId: "c" };
 const provisioning = (until: number): TaskState => ({ status: "provisioning", claim: { id: "x", until } });
+const stopping: TaskState = { status: "stopping", ...causes.stopped, attempts: 0 };
+const push = { commit: "c0ffee", branch: "b", exitCode: 0, text: "t" };
+const finalizing = (finalizeBy: number): TaskState => ({ status: "finalizing", push, finalizeBy });
 const ended: TaskState = { status: "succeeded", endedAt: 1, result: null };
 
 describe("what a worker does with a message", () => {
@@ -29,6 +43,8 @@ describe("what a runner is told", () => {
     ["of another turn", aTask({ turn: 2, state: running }), "stop"],
     ["before it is on record", aTask({ state: provisioning(now) }), "wait"],
     ["while it runs", aTask({ state: running }), "continue"],
+    ["while its push is granted", aTask({ state: finalizing(now) }), "continue"],
+    ["while it is being stopped", aTask({ state: stopping }), "stop"],
     ["after the end", aTask({ state: ended }), "stop"],
   ])("%s", (_what, task, action) => {
     expect(decideRunnerAction(task, 1)).toBe(action);
@@ -51,14 +67,130 @@ describe("how a turn ends", () => {
     ["with another code", end({ exitCode: 3 }), "failed", "agent_failed"],
     ["by a signal", end({ signal: "SIGSEGV" }), "failed", "agent_failed"],
     ["without an agent", end({ reason: "agent_missing" }), "failed", "agent_failed"],
-    ["in silence", end({ reason: "inactivity" }), "failed", "inactivity_timeout"],
-    ["past its deadline", end({ reason: "deadline" }), "timed_out", "deadline_exceeded"],
+    ["without a clone", end({ reason: "clone_failed" }), "failed", "provision_failed"],
   ] as const)("%s", (_what, given, status, code) => {
     const state = decideEnd(given, now);
+    expect(state).toMatchObject({ status, endedAt: now });
+    expect("error" in state ? state.error.code : undefined).toBe(code);
+  });
+
+  it("with what it said and committed", () => {
+    const given = end({ exitCode: 0, commit: "c0ffee", branch: "b" });
+    const result = { exitCode: 0, text: "t", commit: "c0ffee", branch: "b", pushed: false };
+    expect(decideEnd(given, now)).toEqual({ status: "succeeded", endedAt: now, result });
+  });
+
+  it.each([
+    ["inactivity", causes.inactivity],
+    ["deadline", causes.deadline],
+  ] as const)("only once it is proven, for %s", (reason, cause) => {
+    expect(decideEnd(end({ reason }), now)).toEqual(cause);
+  });
+});
+
+describe("what a timer finds to do", () => {
+  const limits = { maxDurationMs: 500, inactivityMs: 100 };
+  const task = (state: TaskState, over: Partial<Task> = {}) =>
+    aTask({ state, limits, deadlineAt: now + 50, lastActivityAt: now - 30, ...over });
+  const late = { deadlineAt: now };
+  const silent = { lastActivityAt: now - 100 };
+  const end = (cause: (typeof causes)["deadline"]) => ({ kind: "end", cause });
+
+  it.each([
+    ["deadline", "before it", task(running), { kind: "again", inMs: 50 }],
+    ["deadline", "at it", task(running, late), end(causes.deadline)],
+    ["deadline", "at it, still queued", task({ status: "queued" }, late), end(causes.deadline)],
+    ["deadline", "at it, still provisioning", task(provisioning(now), late), end(causes.deadline)],
+    ["deadline", "at it, while the push is granted", task(finalizing(now), late), { kind: "nothing" }],
+    ["deadline", "at it, while it is being stopped", task(stopping, late), { kind: "nothing" }],
+    ["deadline", "after the end", task(ended, late), { kind: "nothing" }],
+    ["deadline", "for an older turn", task(running, { ...late, turn: 2 }), { kind: "nothing" }],
+    ["inactivity", "while it speaks", task(running), { kind: "again", inMs: 70 }],
+    ["inactivity", "when it is silent", task(running, silent), { kind: "ask" }],
+    ["inactivity", "before it runs", task(provisioning(now), silent), { kind: "again", inMs: 100 }],
+    ["inactivity", "while it is being stopped", task(stopping, silent), { kind: "nothing" }],
+    ["terminate", "while it is being stopped", task(stopping), { kind: "terminate" }],
+    ["terminate", "while it runs", task(running), { kind: "nothing" }],
+    ["terminate", "after the end", task(ended), { kind: "nothing" }],
+    ["finalize", "before its time", task(finalizing(now + 5)), { kind: "again", inMs: 5 }],
+    ["finalize", "at its time", task(finalizing(now)), { kind: "settle" }],
+    ["finalize", "after the end", task(ended), { kind: "nothing" }],
+  ] as const)("%s, %s", (kind, _what, given, action) => {
+    expect(decideTimer(given, { kind, taskId: given.id, turn: 1 }, now)).toEqual(action);
+  });
+
+  it("is nothing, for a task that is not there", () => {
+    expect(decideTimer(undefined, { kind: "deadline", taskId: "t", turn: 1 }, now)).toEqual({
+      kind: "nothing",
+    });
+  });
+
+  it.each([
+    ["queued, its message lost", task({ status: "queued" }), { kind: "provision" }],
+    ["queued past its deadline", task({ status: "queued" }, late), end(causes.deadline)],
+    ["claimed", task(provisioning(now + 9)), { kind: "again", inMs: 9 }],
+    ["claimed by one that died", task(provisioning(now)), { kind: "provision" }],
+    ["provisioning past its deadline", task(provisioning(now + 9), late), end(causes.deadline)],
+    ["running", task(running), { kind: "again", inMs: 70 }],
+    ["running and silent", task(running, silent), { kind: "ask" }],
+    ["running past its deadline", task(running, late), end(causes.deadline)],
+    ["finalizing", task(finalizing(now + 5)), { kind: "again", inMs: 5 }],
+    ["finalizing past its time", task(finalizing(now)), { kind: "settle" }],
+    ["stopping", task(stopping), { kind: "terminate" }],
+    ["ended", task(ended), { kind: "nothing" }],
+  ] as const)("the reaper finds the same: %s", (_what, given, action) => {
+    expect(decideDue(given, now)).toEqual(action);
+  });
+
+  it.each([
+    ["there is no word of it", undefined, "silent"],
+    ["it said nothing", { lastOutputAt: undefined, undelivered: false, activity: "none" }, "silent"],
+    [
+      "it last spoke before we last heard",
+      { lastOutputAt: now - 40, undelivered: false, activity: "none" },
+      "silent",
+    ],
+    [
+      "it spoke and we did not hear",
+      { lastOutputAt: now - 20, undelivered: false, activity: "none" },
+      { activeAt: now - 20 },
+    ],
+    [
+      "it has what it can not deliver",
+      { lastOutputAt: now - 900, undelivered: true, activity: "none" },
+      { activeAt: now },
+    ],
+    [
+      "it waits for its model",
+      { lastOutputAt: undefined, undelivered: false, activity: "model" },
+      { activeAt: now },
+    ],
+  ] as const)("silence is silence when %s", (_what, state, verdict) => {
+    expect(decideSilence(task(running), state, now)).toEqual(verdict);
+  });
+
+  it("an agent can not say for ever that it waits", () => {
+    const long = task(running, { lastActivityAt: now - 15 * 60_000 });
+    expect(decideSilence(long, { lastOutputAt: undefined, undelivered: false, activity: "tool" }, now)).toBe(
+      "silent",
+    );
+  });
+
+  it("a stop that could not be proven is tried again later and later, but not for ever later", () => {
+    expect([0, 1, 2, 3, 9, 99].map(terminateBackoffMs)).toEqual([2000, 4000, 8000, 16_000, 60_000, 60_000]);
+  });
+});
+
+describe("how a granted push ends a turn", () => {
+  it.each([
+    ["pushed", "succeeded", undefined],
+    ["refused", "failed", "push_failed"],
+    ["timed out", "failed", "finalize_timeout"],
+  ] as const)("%s", (outcome, status, code) => {
+    const state = decidePushed(push, outcome, now);
     expect(state).toMatchObject({
       status,
-      endedAt: now,
-      result: { text: "t", exitCode: given.exitCode, pushed: false },
+      result: { commit: "c0ffee", branch: "b", pushed: outcome === "pushed" },
     });
     expect("error" in state ? state.error.code : undefined).toBe(code);
   });

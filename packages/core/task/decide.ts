@@ -1,4 +1,6 @@
-import type { Task, TaskError, TaskResult, TaskState } from "./schema.ts";
+import { activityCapMs, reaperSlackMs, terminateRetryMaxMs, terminateRetryMs } from "../limits.ts";
+import type { RunnerState, Timer } from "../ports.ts";
+import type { Push, Task, TaskError, TaskResult, TaskState } from "./schema.ts";
 import { isTerminal } from "./schema.ts";
 
 export type ClaimVerdict =
@@ -18,8 +20,11 @@ export function decideClaim(task: Task | undefined, turn: number, now: number): 
       return left >= 0 ? { kind: "wait", ms: left + 1 } : { kind: "take over" };
     }
     case "running":
+    case "finalizing":
+    case "stopping":
     case "succeeded":
     case "failed":
+    case "stopped":
     case "timed_out":
       return { kind: "nothing" };
   }
@@ -27,10 +32,113 @@ export function decideClaim(task: Task | undefined, turn: number, now: number): 
 
 export type RunnerAction = "continue" | "stop" | "wait";
 
-/** What a runner is told: `wait` until the launch is on record, `stop` once its turn is over. */
+/** What a runner is told: `wait` until the launch is on record, `stop` once its turn is being ended or over. */
 export function decideRunnerAction(task: Task | undefined, turn: number): RunnerAction {
   if (!task || task.turn !== turn || isTerminal(task.state.status)) return "stop";
-  return task.state.status === "running" ? "continue" : "wait";
+  switch (task.state.status) {
+    case "running":
+    case "finalizing":
+      return "continue";
+    case "stopping":
+      return "stop";
+    default:
+      return "wait";
+  }
+}
+
+/** Why a turn is ended by someone else than its agent, and what it will be once the death is proven. */
+export interface EndCause {
+  outcome: "stopped" | "timed_out" | "failed";
+  error: TaskError;
+}
+
+export const causes = {
+  stopped: cause("stopped", "stopped_by_user", "The task was stopped."),
+  deadline: cause("timed_out", "deadline_exceeded", "The turn ran past its deadline."),
+  inactivity: cause("failed", "inactivity_timeout", "The agent was silent for too long."),
+} as const satisfies Record<string, EndCause>;
+
+/** What an event that a turn waits for may find to do. */
+export type DueAction =
+  | { kind: "nothing" }
+  | { kind: "again"; inMs: number }
+  | { kind: "provision" }
+  | { kind: "ask" }
+  | { kind: "end"; cause: EndCause }
+  | { kind: "terminate" }
+  | { kind: "settle" };
+
+const nothing = { kind: "nothing" } as const;
+
+/**
+ * What a timer finds to do. It carries nothing but which turn it is for: one that comes twice, late, early or for
+ * another turn decides by what is stored, as any other would.
+ */
+export function decideTimer(task: Task | undefined, timer: Timer, now: number): DueAction {
+  if (!task || task.turn !== timer.turn) return nothing;
+  const { status } = task.state;
+  switch (timer.kind) {
+    case "deadline":
+      return isUnderWay(status)
+        ? dueIn(task.deadlineAt - now, { kind: "end", cause: causes.deadline })
+        : nothing;
+    case "inactivity":
+      if (status === "queued" || status === "provisioning")
+        return { kind: "again", inMs: task.limits.inactivityMs };
+      return status === "running" ? dueIn(silentAt(task) - now, { kind: "ask" }) : nothing;
+    case "terminate":
+      return status === "stopping" ? { kind: "terminate" } : nothing;
+    case "finalize":
+      return task.state.status === "finalizing"
+        ? dueIn(task.state.finalizeBy - now, { kind: "settle" })
+        : nothing;
+  }
+}
+
+/** What the reaper finds to do with a task that is due: whatever a lost message would have seen to. */
+export function decideDue(task: Task, now: number): DueAction {
+  switch (task.state.status) {
+    case "queued":
+      return now >= task.deadlineAt ? { kind: "end", cause: causes.deadline } : { kind: "provision" };
+    case "provisioning":
+      if (now >= task.deadlineAt) return { kind: "end", cause: causes.deadline };
+      return dueIn(task.state.claim.until - now, { kind: "provision" });
+    case "running":
+      if (now >= task.deadlineAt) return { kind: "end", cause: causes.deadline };
+      return dueIn(silentAt(task) - now, { kind: "ask" });
+    case "finalizing":
+      return dueIn(task.state.finalizeBy - now, { kind: "settle" });
+    case "stopping":
+      return { kind: "terminate" };
+    case "succeeded":
+    case "failed":
+    case "stopped":
+    case "timed_out":
+      return nothing;
+  }
+}
+
+/** When the reaper should look at a running turn, if no timer has. */
+export function runningDueAt(task: Pick<Task, "deadlineAt" | "lastActivityAt" | "limits">): number {
+  return Math.min(task.deadlineAt, silentAt(task)) + reaperSlackMs;
+}
+
+/** What the sandbox's own word means for a turn that seems silent: when to look again, or that it is. */
+export function decideSilence(
+  task: Task,
+  state: RunnerState | undefined,
+  now: number,
+): { activeAt: number } | "silent" {
+  const { inactivityMs } = task.limits;
+  if (state?.undelivered) return { activeAt: now };
+  if (state && state.activity !== "none" && now - task.lastActivityAt < activityCapMs)
+    return { activeAt: now };
+  const heardAt = state?.lastOutputAt ?? 0;
+  return heardAt > task.lastActivityAt && now - heardAt < inactivityMs ? { activeAt: heardAt } : "silent";
+}
+
+export function terminateBackoffMs(attempts: number): number {
+  return Math.min(terminateRetryMs * 2 ** Math.min(attempts, 10), terminateRetryMaxMs);
 }
 
 /** How the runner says a turn ended. */
@@ -38,46 +146,83 @@ export interface RunnerEnd {
   lastSeq: number;
   exitCode: number | null;
   signal: string | null;
-  reason: "exited" | "deadline" | "inactivity" | "agent_missing" | "runner_error";
+  reason: "exited" | "deadline" | "inactivity" | "agent_missing" | "clone_failed" | "runner_error";
   outputCutBytes: number;
   text: string;
   detail?: string | undefined;
+  /** What the work was committed as, where it was. */
+  commit?: string | undefined;
+  branch?: string | undefined;
+  /** What became of a granted push. */
+  pushed?: boolean | undefined;
 }
 
-export function decideEnd(end: RunnerEnd, now: number): TaskState {
-  const result: TaskResult = {
-    exitCode: end.exitCode,
-    text: end.text,
-    commit: null,
-    branch: null,
-    pushed: false,
-  };
-  const ended = { endedAt: now, result };
+/** The end a runner reports: one that is written as it is, or one whose death must be proven first. */
+export function decideEnd(end: RunnerEnd, now: number): TaskState | EndCause {
+  const ended = { endedAt: now, result: resultOf(end) };
   switch (end.reason) {
     case "deadline":
-      return {
-        status: "timed_out",
-        ...ended,
-        error: { code: "deadline_exceeded", detail: "The turn ran past its deadline." },
-      };
+      return causes.deadline;
     case "inactivity":
-      return {
-        status: "failed",
-        ...ended,
-        error: { code: "inactivity_timeout", detail: "The agent was silent for too long." },
-      };
+      return causes.inactivity;
+    case "clone_failed":
+      return failure(now, null, {
+        code: "provision_failed",
+        detail: `The repository could not be cloned: ${end.detail ?? "git did not say why"}`,
+      });
     case "agent_missing":
     case "runner_error":
-      return {
-        status: "failed",
-        ...ended,
-        error: { code: "agent_failed", detail: end.detail ?? "The agent could not be run." },
-      };
+      return failure(now, ended.result, {
+        code: "agent_failed",
+        detail: end.detail ?? "The agent could not be run.",
+      });
     case "exited":
       return end.exitCode === 0
         ? { status: "succeeded", ...ended }
-        : { status: "failed", ...ended, error: describeExit(end) };
+        : failure(now, ended.result, describeExit(end));
   }
+}
+
+/** How a turn ends whose push was granted, once it is known whether the push arrived. */
+export function decidePushed(
+  push: Push,
+  outcome: "pushed" | "refused" | "timed out",
+  now: number,
+): TaskState {
+  const { commit, branch, exitCode, text } = push;
+  const result = { exitCode, text, commit, branch, pushed: outcome === "pushed" };
+  switch (outcome) {
+    case "pushed":
+      return { status: "succeeded", endedAt: now, result };
+    case "refused":
+      return failure(now, result, { code: "push_failed", detail: "The remote did not take the push." });
+    case "timed out":
+      return failure(now, result, { code: "finalize_timeout", detail: "The push did not arrive in time." });
+  }
+}
+
+function failure(endedAt: number, result: TaskResult | null, error: TaskError): TaskState {
+  return { status: "failed", endedAt, result, error };
+}
+
+function resultOf({ exitCode, text, commit, branch }: RunnerEnd): TaskResult {
+  return { exitCode, text, commit: commit ?? null, branch: branch ?? null, pushed: false };
+}
+
+function isUnderWay(status: TaskState["status"]): boolean {
+  return status === "queued" || status === "provisioning" || status === "running";
+}
+
+function silentAt({ lastActivityAt, limits }: Pick<Task, "lastActivityAt" | "limits">): number {
+  return lastActivityAt + limits.inactivityMs;
+}
+
+function dueIn(leftMs: number, action: DueAction): DueAction {
+  return leftMs > 0 ? { kind: "again", inMs: leftMs } : action;
+}
+
+function cause(outcome: EndCause["outcome"], code: TaskError["code"], detail: string): EndCause {
+  return { outcome, error: { code, detail } };
 }
 
 function describeExit(end: RunnerEnd): TaskError {

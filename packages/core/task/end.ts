@@ -1,15 +1,89 @@
-import type { Deps } from "../deps.ts";
-import { decideEnd, decideRunnerAction, type RunnerEnd } from "./decide.ts";
+import type { Deps, SandboxDeps } from "../deps.ts";
+import { ProviderError } from "../errors.ts";
+import { terminateRetryMs } from "../limits.ts";
+import {
+  decideEnd,
+  decideRunnerAction,
+  type EndCause,
+  type RunnerEnd,
+  terminateBackoffMs,
+} from "./decide.ts";
+import { settleReported } from "./finalize.ts";
+import { giveUpSandbox } from "./give-up.ts";
 import { when } from "./guards.ts";
-import type { Task, TaskError } from "./schema.ts";
+import { proveDeath } from "./prove.ts";
+import { wasReported } from "./read.ts";
+import type { Actor, Task, TaskError, TaskState } from "./schema.ts";
 
-/** The turn could not be begun. There is nothing to kill: what is half made belongs to the session. */
-export async function failTurn({ store, clock }: Deps, task: Task, error: TaskError): Promise<void> {
+/**
+ * Ends a turn, whoever wants it ended: stop, deadline, inactivity, budget, reaper. First the one write from which no
+ * push is granted and no output taken, then the death, then its proof, then the outcome. Gives the task as it then
+ * is: ended, still `stopping` where the proof is out, or untouched where it was past being stopped.
+ */
+export async function endTurn(deps: SandboxDeps, task: Task, cause: EndCause, by: Actor): Promise<Task> {
+  const stopping = await beginStopping(deps, task, cause, by);
+  return stopping.state.status === "stopping" ? await terminate(deps, stopping, by) : stopping;
+}
+
+/** The write that ends it for everyone else. */
+export async function beginStopping(
+  { store, clock }: Deps,
+  task: Task,
+  cause: EndCause,
+  by: Actor,
+): Promise<Task> {
   const now = clock.now();
-  await store.changeTask(task.id, when.notYetRunning(task.turn), {
+  const outcome = await store.changeTask(task.id, when.mayStop(task.turn), {
+    set: { state: { status: "stopping", ...cause, attempts: 0 }, dueAt: now + terminateRetryMs },
+    phase: { turn: task.turn, status: "stopping", at: now, by, note: cause.error.code },
+  });
+  return outcome.item ?? task;
+}
+
+/** Kills what a `stopping` turn started, and writes its outcome once that is proven; else sees to it that it is tried again. */
+export async function terminate(deps: SandboxDeps, task: Task, by: Actor): Promise<Task> {
+  const { store, clock, timers, metrics } = deps;
+  const { turn, state } = task;
+  if (state.status !== "stopping") return task;
+
+  // Armed beside the attempt, not after it: whoever makes the attempt may die of it.
+  const retry = timers.arm({ kind: "terminate", taskId: task.id, turn }, terminateBackoffMs(state.attempts));
+  const [proven] = await Promise.all([isProven(deps, task), retry]);
+  const now = clock.now();
+  if (!proven) {
+    metrics.count("stop_unproven");
+    const tried = await store.changeTask(task.id, when.stopping(turn), {
+      set: {
+        state: { ...state, attempts: state.attempts + 1 },
+        dueAt: now + terminateBackoffMs(state.attempts),
+      },
+    });
+    return tried.item ?? task;
+  }
+
+  const { outcome, error } = state;
+  const ended = await store.changeTask(task.id, when.stopping(turn), {
+    set: { state: { status: outcome, endedAt: now, result: null, error } },
+    remove: ["sealed", "dueAt"],
+    phase: { turn, status: outcome, at: now, by },
+  });
+  if (ended.won) countEnding(deps, ended.item, error);
+  return ended.item ?? task;
+}
+
+/** The turn is over and there is nothing to kill: it never ran, or its sandbox is gone. */
+export async function failTurn(
+  { store, clock }: Deps,
+  task: Task,
+  error: TaskError,
+  by: Actor,
+): Promise<void> {
+  const now = clock.now();
+  const guard = error.code === "sandbox_lost" ? when.running(task.turn) : when.notYetRunning(task.turn);
+  await store.changeTask(task.id, guard, {
     set: { state: { status: "failed", endedAt: now, result: null, error } },
-    remove: ["sealedEnv", "dueAt"],
-    phase: { turn: task.turn, status: "failed", at: now, by: "worker", note: error.code },
+    remove: ["sealed", "dueAt"],
+    phase: { turn: task.turn, status: "failed", at: now, by, note: error.code },
   });
 }
 
@@ -19,38 +93,74 @@ export async function reportEnd(
   { taskId, turn }: { taskId: string; turn: number },
   end: RunnerEnd,
 ): Promise<"done" | "stop" | "wait"> {
-  const { store, clock } = deps;
-  const now = clock.now();
-  const state = decideEnd(end, now);
-  const outcome = await store.changeTask(taskId, when.saidEverything(turn, end.lastSeq), {
-    set: { state, lastActivityAt: now },
-    remove: ["sealedEnv", "dueAt"],
-    phase: { turn, status: state.status, at: now, by: "runner" },
-    ...(end.outputCutBytes > 0 && {
-      notice: {
-        code: "output_cut",
-        detail: `${end.outputCutBytes} bytes of output were beyond the cap of ${deps.config.maxOutputBytes} and are not kept.`,
-        turn,
-        at: now,
-      },
-    }),
-  });
+  const { store, clock, timers } = deps;
+  if (end.pushed !== undefined) return await settleReported(deps, { taskId, turn }, end.pushed);
+
+  const verdict = decideEnd(end, clock.now());
+  const outcome =
+    "outcome" in verdict
+      ? await store.changeTask(
+          taskId,
+          when.saidEverything(turn, end.lastSeq),
+          stoppingChange(deps, turn, verdict),
+        )
+      : await store.changeTask(
+          taskId,
+          when.saidEverything(turn, end.lastSeq),
+          endedChange(deps, turn, verdict, end),
+        );
   if (!outcome.won) {
+    if (wasReported(outcome.item, turn)) return "done";
     const action = decideRunnerAction(outcome.item, turn);
     return action === "continue" ? "wait" : action;
   }
 
-  await tidy(deps, outcome.item);
+  // The runner killed its agent by its own word; the proof is ours to find.
+  if ("outcome" in verdict) await timers.arm({ kind: "terminate", taskId, turn }, 0);
+  else await giveUpSandbox(deps, outcome.item);
   return "done";
 }
 
-/** A sandbox that is not to be kept is given up at once, by a worker: the api has no business with the provider. */
-async function tidy({ work }: Deps, task: Task): Promise<void> {
-  if (task.keepAlive || !task.sandbox) return;
-  await work.send({
-    kind: "release",
-    userId: task.userId,
-    sessionKey: task.sessionKey,
-    epoch: task.sandbox.epoch,
-  });
+function stoppingChange({ clock }: Deps, turn: number, cause: EndCause) {
+  const now = clock.now();
+  return {
+    set: { state: { status: "stopping", ...cause, attempts: 0 } as const, dueAt: now + terminateRetryMs },
+    phase: { turn, status: "stopping", at: now, by: "runner", note: cause.error.code } as const,
+  };
+}
+
+function endedChange({ clock, config }: Deps, turn: number, state: TaskState, end: RunnerEnd) {
+  const now = clock.now();
+  return {
+    set: { state, lastActivityAt: now },
+    remove: ["sealed", "dueAt"] as const,
+    phase: { turn, status: state.status, at: now, by: "runner" } as const,
+    ...(end.outputCutBytes > 0 && {
+      notice: {
+        code: "output_cut",
+        detail: `${end.outputCutBytes} bytes of output were beyond the cap of ${config.maxOutputBytes} and are not kept.`,
+        turn,
+        at: now,
+      },
+    }),
+  };
+}
+
+async function isProven(deps: SandboxDeps, task: Task): Promise<boolean> {
+  try {
+    return await proveDeath(deps, task);
+  } catch (error) {
+    if (error instanceof ProviderError) return false;
+    throw error;
+  }
+}
+
+function countEnding({ metrics }: Deps, task: Task, error: TaskError): void {
+  const phases = task.phases.filter((phase) => phase.turn === task.turn);
+  const asked = phases.find((phase) => phase.status === "stopping");
+  const ended = phases.at(-1);
+  metrics.count("stop_proven");
+  if (asked && ended) metrics.count("stop_ms", ended.at - asked.at);
+  if (error.code === "inactivity_timeout") metrics.count("inactivity_ended");
+  if (error.code === "deadline_exceeded") metrics.count("timeout_cleaned");
 }

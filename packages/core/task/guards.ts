@@ -1,4 +1,5 @@
 import type { TaskGuard } from "../ports.ts";
+import { terminalStatuses } from "./schema.ts";
 
 /** Every condition under which a task may change, by name. Each includes the turn: an older turn changes nothing. */
 export const when = {
@@ -24,10 +25,10 @@ export const when = {
 
   running: (turn: number): TaskGuard => ({ turn, status: ["running"] }),
 
-  /** Batches are taken strictly in order, and none once the turn is no longer running. */
+  /** Batches are taken strictly in order, and none once the turn is being ended. */
   readyForBatch: (turn: number, seq: number): TaskGuard => ({
     turn,
-    status: ["running"],
+    status: ["running", "finalizing"],
     outputSeq: seq - 1,
   }),
 
@@ -36,4 +37,17 @@ export const when = {
     status: ["running"],
     outputSeq: lastSeq,
   }),
+
+  /** The one write that stop and finalize race for: whoever is second finds another status. */
+  mayFinalize: (turn: number, now: number): TaskGuard => ({ turn, status: ["running"], deadlineAfter: now }),
+
+  finalizing: (turn: number): TaskGuard => ({ turn, status: ["finalizing"] }),
+
+  mayClone: (turn: number, nonce: string): TaskGuard => ({ turn, status: ["running"], cloneNonce: nonce }),
+
+  mayStop: (turn: number): TaskGuard => ({ turn, status: ["queued", "provisioning", "running"] }),
+
+  stopping: (turn: number): TaskGuard => ({ turn, status: ["stopping"] }),
+
+  ended: (turn: number): TaskGuard => ({ turn, status: terminalStatuses }),
 } as const;

@@ -1,26 +1,35 @@
-import { z } from "zod";
-import type { SandboxDeps } from "../deps.ts";
+import { createHash } from "node:crypto";
+import type { LaunchDeps } from "../deps.ts";
 import { tokenSlackMs } from "../limits.ts";
+import { runningDueAt } from "./decide.ts";
 import { when } from "./guards.ts";
 import type { Progress } from "./progress.ts";
 import type { SandboxUse, Task } from "./schema.ts";
+import { openSecrets } from "./secrets.ts";
 
 const workingDirectory = "/vercel/sandbox";
 
+/** The turn's own directory in its sandbox. */
+export function runDirOf({ id, turn }: Pick<Task, "id" | "turn">): string {
+  return `/tmp/concierge/${id}-${turn}`;
+}
+
 /** Uploads the runner and starts it, then says so. Doing it twice is harmless: the second runner finds the first. */
 export async function launch(
-  deps: SandboxDeps,
+  deps: LaunchDeps,
   task: Task,
   sandbox: SandboxUse,
   progress: Progress,
 ): Promise<void> {
-  const { provider, store, clock } = deps;
-  const runDir = `/tmp/concierge/${task.id}-${task.turn}`;
+  const { provider, store, clock, timers } = deps;
+  const runDir = runDirOf(task);
   await progress("launching", `The runner, for agent ${task.agent}.`);
   await provider.writeFiles(sandbox, [
     { path: `${runDir}/runner.mjs`, content: deps.runner },
     { path: `${runDir}/prompt`, content: task.prompt },
   ]);
+  // Armed before the launch: a worker that dies in between leaves a timer too many, not an agent without one.
+  await timers.arm({ kind: "inactivity", taskId: task.id, turn: task.turn }, task.limits.inactivityMs);
   const commandId = await provider.launch(sandbox, {
     cmd: "node",
     args: [`${runDir}/runner.mjs`],
@@ -34,14 +43,14 @@ export async function launch(
       sandbox,
       startedAt: now,
       lastActivityAt: now,
-      dueAt: task.deadlineAt,
+      dueAt: runningDueAt({ ...task, lastActivityAt: now }),
     },
     phase: { turn: task.turn, status: "running", at: now, by: "worker", note: `sandbox ${sandbox.origin}` },
   });
 }
 
 /** What the runner is told. It goes with the launch, so that it is on no disk and in no argument. */
-function turnOf({ config, clock, sealer, callbackUrl }: SandboxDeps, task: Task, runDir: string) {
+function turnOf({ config, clock, sealer, callbackUrl }: LaunchDeps, task: Task, runDir: string) {
   return {
     protocol: 1,
     taskId: task.id,
@@ -50,12 +59,22 @@ function turnOf({ config, clock, sealer, callbackUrl }: SandboxDeps, task: Task,
     token: sealer.issueToken({ taskId: task.id, turn: task.turn, expiresAt: task.deadlineAt + tokenSlackMs }),
     agent: task.agent,
     runDir,
-    cwd: workingDirectory,
+    cwd: task.repo ? `${workingDirectory}/${cloneName(task.repo.url)}` : workingDirectory,
     maxDurationMs: Math.max(task.deadlineAt - clock.now(), 1),
     inactivityMs: task.limits.inactivityMs,
     maxOutputBytes: config.maxOutputBytes,
-    env: task.sealedEnv ? environment.parse(JSON.parse(sealer.open(task.sealedEnv, task.id))) : {},
+    env: openSecrets(sealer, task).env ?? {},
+    ...(task.repo && { repo: { ...task.repo, message: commitMessage(task) } }),
   };
 }
 
-const environment = z.record(z.string(), z.string());
+function commitMessage({ prompt }: Task): string {
+  const [first = ""] = prompt.trim().split("\n");
+  return first.length > 72 ? `${first.slice(0, 71)}…` : first;
+}
+
+/** A session may work on several repositories; each has a clone of its own. */
+function cloneName(url: string): string {
+  const name = /([A-Za-z0-9._-]+?)(?:\.git)?\/*$/.exec(new URL(url).pathname)?.[1] ?? "repo";
+  return `${name}-${createHash("sha256").update(url).digest("hex").slice(0, 8)}`;
+}

@@ -1,10 +1,10 @@
-import type { SandboxDeps } from "../deps.ts";
+import type { LaunchDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { sandboxName, sessionId } from "../ids.ts";
 import { app, claimMs, claimRenewMs, retryProvisionMs, sandboxMaxMs, sandboxSlackMs } from "../limits.ts";
 import type { LiveSandbox } from "../ports.ts";
 import { reusableSandbox } from "../session/decide.ts";
-import type { Lease, Session } from "../session/schema.ts";
+import type { Lease, Session, SessionSandbox } from "../session/schema.ts";
 import { decideClaim } from "./decide.ts";
 import { failTurn } from "./end.ts";
 import { when } from "./guards.ts";
@@ -14,7 +14,7 @@ import type { SandboxUse, Task } from "./schema.ts";
 
 /** Gives a turn its sandbox and its runner. Any number of these may run for one turn: one claim, one launch counts. */
 export async function provision(
-  deps: SandboxDeps,
+  deps: LaunchDeps,
   { taskId, turn }: { taskId: string; turn: number },
 ): Promise<void> {
   const claimId = deps.ids.claim();
@@ -24,6 +24,7 @@ export async function provision(
   await using _renewal = renewClaim(deps, task, claimId);
   const progress = createProgress(deps, task);
   try {
+    await deps.timers.arm({ kind: "deadline", taskId, turn }, task.deadlineAt - deps.clock.now());
     const sandbox = await assignSandbox(deps, task, progress);
     if (!sandbox) return;
     await launch(deps, task, sandbox, progress);
@@ -34,7 +35,7 @@ export async function provision(
 }
 
 async function claim(
-  deps: SandboxDeps,
+  deps: LaunchDeps,
   taskId: string,
   turn: number,
   claimId: string,
@@ -70,7 +71,7 @@ async function claim(
 }
 
 /** Holds the claim for as long as this worker lives. A renewal that loses means the turn has gone on without us. */
-function renewClaim({ store, clock }: SandboxDeps, task: Task, claimId: string): AsyncDisposable {
+function renewClaim({ store, clock }: LaunchDeps, task: Task, claimId: string): AsyncDisposable {
   const done = new AbortController();
   const renewing = (async () => {
     for (;;) {
@@ -95,7 +96,7 @@ function renewClaim({ store, clock }: SandboxDeps, task: Task, claimId: string):
 
 /** The session's own sandbox where it still runs, else a new one, named in the record before it exists. */
 async function assignSandbox(
-  deps: SandboxDeps,
+  deps: LaunchDeps,
   task: Task,
   progress: Progress,
 ): Promise<SandboxUse | undefined> {
@@ -103,17 +104,13 @@ async function assignSandbox(
   const session = await store.getSession(task.userId, task.sessionKey);
   const lease = session?.lease;
   if (!session || !lease || lease.taskId !== task.id || lease.turn !== task.turn) {
-    await failTurn(deps, task, {
-      code: "internal",
-      detail: "The session went to another turn before this one began.",
-    });
+    await failTurn(deps, task, lostSession, "worker");
     return undefined;
   }
 
   const known = reusableSandbox(session, clock.now());
   if (known) {
-    await progress("probing", known.name);
-    const live = await provider.find(known.name);
+    const live = await probe(deps, task, known, progress);
     if (live)
       return await keep(deps, task, session, lease, live, known.state === "ready" ? "reused" : "cold");
   }
@@ -121,8 +118,23 @@ async function assignSandbox(
   return await create(deps, task, session, lease, progress);
 }
 
+/** Asks the provider before a sandbox is trusted: what has gone is made anew, not installed into. */
+async function probe(
+  { provider, flags, metrics }: LaunchDeps,
+  task: Task,
+  known: SessionSandbox,
+  progress: Progress,
+): Promise<LiveSandbox | undefined> {
+  const isOn = await flags.isOn("ENABLE_HEALTH_PROBE", task.userId);
+  if (!isOn && known.state === "ready") return known;
+  await progress("probing", known.name);
+  const live = await provider.find(known.name);
+  metrics.count(live ? "health_healthy" : "health_gone");
+  return live;
+}
+
 async function keep(
-  deps: SandboxDeps,
+  deps: LaunchDeps,
   task: Task,
   session: Session,
   lease: Lease,
@@ -151,7 +163,7 @@ async function keep(
 }
 
 async function create(
-  deps: SandboxDeps,
+  deps: LaunchDeps,
   task: Task,
   session: Session,
   lease: Lease,
@@ -177,7 +189,11 @@ async function create(
     Math.max(task.deadlineAt - createdAt + sandboxSlackMs, config.sessionIdleMs),
     sandboxMaxMs,
   );
-  const live = await provider.create({ name, timeoutMs, tags: { app, stage: config.stage, session: id } });
+  const live = await provider.create({
+    name,
+    timeoutMs,
+    tags: { app, stage: config.stage, user: task.userId, session: task.sessionKey },
+  });
   const ready = await store.changeSession(
     task.userId,
     task.sessionKey,
@@ -195,19 +211,20 @@ async function create(
   return undefined;
 }
 
-/** What the provider refuses will not get better; all else is tried again, by whichever worker, until the deadline. */
+/** What the provider refuses will not get better; all else is tried again, by whichever worker, until the deadline ends it. */
 async function recover(
-  deps: SandboxDeps,
+  deps: LaunchDeps,
   task: Task,
   claimId: string,
   error: ProviderError,
   progress: Progress,
 ): Promise<void> {
-  const { store, clock, work } = deps;
-  if (error.kind === "refused" || clock.now() >= task.deadlineAt) {
-    await failTurn(deps, task, { code: "provision_failed", detail: error.message });
+  const { store, clock, work, metrics } = deps;
+  if (error.kind === "refused") {
+    await failTurn(deps, task, { code: "provision_failed", detail: error.message }, "worker");
     return;
   }
+  metrics.count("health_unknown");
   await progress("retrying", `The provider is not available (${error.kind}); trying again.`);
   const until = clock.now();
   await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
@@ -218,3 +235,8 @@ async function recover(
   });
   await work.send({ kind: "provision", taskId: task.id, turn: task.turn }, retryProvisionMs);
 }
+
+const lostSession = {
+  code: "internal",
+  detail: "The session went to another turn before this one began.",
+} as const;

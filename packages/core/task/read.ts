@@ -20,3 +20,9 @@ export async function waitForTask(deps: Deps, userId: string, id: string, waitMs
     await deps.clock.sleep(Math.min(pollMs, leftMs));
   }
 }
+
+/** A runner whose answer was lost says it again: not to be taken for a stop, which would kill what it is to leave alone. */
+export function wasReported(task: Task | undefined, turn: number): boolean {
+  const last = task?.phases.at(-1);
+  return last?.turn === turn && last.by === "runner" && isTerminal(last.status);
+}

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { envMaxBytes, envMaxNames, metadataMaxKeys, promptMaxBytes } from "../limits.ts";
-import { agents } from "./schema.ts";
+import { agents, type Limits } from "./schema.ts";
 
 const day = 24 * 60 * 60 * 1000;
 
@@ -23,6 +23,15 @@ export const requestLimitsSchema = z
   })
   .partial();
 
+/** The limits a turn has: what is asked for, over what it would have. */
+export function limitsFrom(
+  asked: z.infer<typeof requestLimitsSchema> | undefined,
+  otherwise: Limits,
+): Limits {
+  const given = Object.entries(asked ?? {}).filter(([, value]) => value !== undefined);
+  return { ...otherwise, ...Object.fromEntries(given) };
+}
+
 const envSchema = z
   .record(
     z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: "must be a variable's name" }),
@@ -44,11 +53,38 @@ const metadataSchema = z
     error: `must have ${metadataMaxKeys} keys at the most`,
   });
 
+/** What git takes for a branch, less what nobody needs. */
+const branchSchema = z
+  .string()
+  .regex(/^(?![-/.])(?!.*(?:\.\.|\/\/|@\{|\.lock(?:\/|$)))[A-Za-z0-9._/@+-]{1,200}(?<![/.])$/, {
+    error: "must be a branch's name",
+  });
+
+const credentialSchema = {
+  username: z.string().regex(/^[\x21-\x7e]{1,128}$/, { error: "must be 1 to 128 printable characters" }),
+  token: z.string().regex(/^[\x21-\x7e]{1,1024}$/, { error: "must be 1 to 1024 printable characters" }),
+};
+
+const repoRequestSchema = z.strictObject({
+  url: z
+    .url({ protocol: /^https?$/, error: "must be an https URL" })
+    .max(1024)
+    .refine((text) => !new URL(text).password && !new URL(text).username, {
+      error: "must not have a credential in it: send username and token",
+    }),
+  baseBranch: branchSchema.optional(),
+  branch: branchSchema.optional(),
+  push: z.boolean().optional(),
+  username: credentialSchema.username.optional(),
+  token: credentialSchema.token.optional(),
+});
+
 export const startRequestSchema = z
   .strictObject({
     prompt: promptSchema,
     agent: z.enum(agents).optional(),
     sessionKey: sessionKeySchema.optional(),
+    repo: repoRequestSchema.optional(),
     keepAlive: z.boolean().optional(),
     limits: requestLimitsSchema.optional(),
     env: envSchema.optional(),
@@ -57,3 +93,15 @@ export const startRequestSchema = z
   .meta({ id: "StartRequest" });
 
 export type StartRequest = z.infer<typeof startRequestSchema>;
+
+/** The next turn. Secrets are gone with the turn they came with: this one's come with it. */
+export const continueRequestSchema = z
+  .strictObject({
+    prompt: promptSchema,
+    limits: requestLimitsSchema.optional(),
+    env: envSchema.optional(),
+    repo: z.strictObject(credentialSchema).optional(),
+  })
+  .meta({ id: "ContinueRequest" });
+
+export type ContinueRequest = z.infer<typeof continueRequestSchema>;

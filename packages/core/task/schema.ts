@@ -25,6 +25,7 @@ export const taskErrorCodes = [
   "stopped_by_user",
   "internal",
 ] as const;
+export const activeStatuses = ["queued", "provisioning", "running", "finalizing", "stopping"] as const;
 export const origins = ["reused", "resumed", "warm", "snapshot", "cold"] as const;
 export const actors = ["api", "worker", "runner", "timer", "reaper"] as const;
 
@@ -54,6 +55,21 @@ export const sandboxUseSchema = z.strictObject({
 /** A worker's hold on a turn it provisions: another may take it over once `until` has passed. */
 export const claimSchema = z.strictObject({ id: z.string(), until: time });
 
+/** What is pushed, and where to: enough to look the outcome up without the sandbox. */
+export const pushSchema = z.strictObject({
+  commit: z.string(),
+  branch: z.string(),
+  exitCode: z.int(),
+  text: z.string(),
+});
+
+export const repoSchema = z.strictObject({
+  url: z.string(),
+  baseBranch: z.string().optional(),
+  branch: z.string(),
+  push: z.boolean(),
+});
+
 const ended = { endedAt: time, result: resultSchema.nullable() };
 
 /** What a task's turn is doing. A field that a status does not have can not be there. */
@@ -61,8 +77,18 @@ export const stateSchema = z.discriminatedUnion("status", [
   z.strictObject({ status: z.literal("queued") }),
   z.strictObject({ status: z.literal("provisioning"), claim: claimSchema }),
   z.strictObject({ status: z.literal("running"), commandId: z.string() }),
+  /** The push is granted; until `finalizeBy` its outcome is the runner's to tell, then it is looked up. */
+  z.strictObject({ status: z.literal("finalizing"), push: pushSchema, finalizeBy: time }),
+  /** No push is granted and no output taken from here on; the outcome is written once the death is proven. */
+  z.strictObject({
+    status: z.literal("stopping"),
+    outcome: z.enum(["stopped", "timed_out", "failed"]),
+    error: taskErrorSchema,
+    attempts: z.int().nonnegative(),
+  }),
   z.strictObject({ status: z.literal("succeeded"), ...ended }),
   z.strictObject({ status: z.literal("failed"), ...ended, error: taskErrorSchema }),
+  z.strictObject({ status: z.literal("stopped"), ...ended, error: taskErrorSchema }),
   z.strictObject({ status: z.literal("timed_out"), ...ended, error: taskErrorSchema }),
 ]);
 
@@ -96,8 +122,11 @@ export const taskSchema = z.strictObject({
   keepAlive: z.boolean(),
   limits: limitsSchema,
   metadata: z.record(z.string(), z.string()),
-  /** The turn's `env`, encrypted; gone when the turn ends. */
-  sealedEnv: z.string().optional(),
+  repo: repoSchema.optional(),
+  /** The turn's `env` and git credential, encrypted; gone when the turn ends. */
+  sealed: z.string().optional(),
+  /** Who has the credential to clone with: it is handed to the first who asks, before there is an agent to ask for it. */
+  cloneNonce: z.string().optional(),
   turn: z.int().positive(),
   state: stateSchema,
   /** The sandbox this turn has, from when it is known. */
@@ -108,6 +137,8 @@ export const taskSchema = z.strictObject({
   startedAt: time.optional(),
   /** The newest batch of this turn's output that is committed: a batch behind it does not exist for a reader. */
   outputSeq: z.int().nonnegative(),
+  /** The same for the turns before. */
+  past: z.array(z.strictObject({ turn: z.int().positive(), outputSeq: z.int().nonnegative() })),
   phases: z.array(phaseSchema),
   /** How many phases there ever were; `phases` holds the newest of them. */
   phaseCount: z.int().nonnegative(),
@@ -124,6 +155,8 @@ export type TaskResult = z.infer<typeof resultSchema>;
 export type SandboxUse = z.infer<typeof sandboxUseSchema>;
 export type Phase = z.infer<typeof phaseSchema>;
 export type Notice = z.infer<typeof noticeSchema>;
+export type Repo = z.infer<typeof repoSchema>;
+export type Push = z.infer<typeof pushSchema>;
 export type Limits = z.infer<typeof limitsSchema>;
 
 export function isTerminal(status: Status): status is (typeof terminalStatuses)[number] {

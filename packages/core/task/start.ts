@@ -1,10 +1,13 @@
-import { createHash } from "node:crypto";
-import type { Deps, SealingDeps } from "../deps.ts";
+import type { SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
-import { claimMs, idempotencyMs, taskRetentionMs } from "../limits.ts";
+import { checkHost } from "../hosts.ts";
+import { claimMs, taskRetentionMs } from "../limits.ts";
+import type { GitCredential } from "../ports.ts";
 import { takeLease } from "../session/index.ts";
-import type { StartRequest } from "./request.ts";
-import type { Task } from "./schema.ts";
+import { plannedBefore } from "./idempotency.ts";
+import { limitsFrom, type StartRequest } from "./request.ts";
+import type { Repo, Task } from "./schema.ts";
+import { sealSecrets } from "./secrets.ts";
 
 /**
  * Starts a task: the session's lease, then the task, then the work message. A crash after the lease leaves one on a
@@ -16,6 +19,7 @@ export async function start(
   request: StartRequest,
   idempotencyKey?: string,
 ): Promise<Task> {
+  if (request.repo) checkHost(request.repo.url, "repo.url", deps.config.allowPrivateHosts);
   const planned = { taskId: deps.ids.task(), turn: 1 };
   const { taskId } = idempotencyKey
     ? await plannedBefore(deps, `${userId}#start#${idempotencyKey}`, request, planned)
@@ -46,11 +50,8 @@ function newTask(
 ): Task {
   const { config, clock, sealer } = deps;
   const now = clock.now();
-  const limits = {
-    maxDurationMs: request.limits?.maxDurationMs ?? config.maxDurationMs,
-    inactivityMs: request.limits?.inactivityMs ?? config.inactivityMs,
-    ...(request.limits?.maxCostUsd !== undefined && { maxCostUsd: request.limits.maxCostUsd }),
-  };
+  const { maxDurationMs, inactivityMs } = config;
+  const limits = limitsFrom(request.limits, { maxDurationMs, inactivityMs });
   return {
     id,
     userId,
@@ -60,13 +61,15 @@ function newTask(
     keepAlive: request.keepAlive ?? true,
     limits,
     metadata: request.metadata ?? {},
-    ...(request.env && { sealedEnv: sealer.seal(JSON.stringify(request.env), id) }),
+    ...repoOf(id, request),
+    ...sealSecrets(sealer, id, { env: request.env, git: credentialOf(request) }),
     turn: 1,
     state: { status: "queued" },
     createdAt: now,
     deadlineAt: now + limits.maxDurationMs,
     lastActivityAt: now,
     outputSeq: 0,
+    past: [],
     phases: [{ turn: 1, status: "queued", at: now, by: "api" }],
     phaseCount: 1,
     notices: [],
@@ -75,26 +78,14 @@ function newTask(
   };
 }
 
-/** The task this key already stands for, or the one now planned: written first, so a retry goes on where we stopped. */
-async function plannedBefore(
-  { store, clock }: Deps,
-  scope: string,
-  request: unknown,
-  planned: { taskId: string; turn: number },
-): Promise<{ taskId: string; turn: number }> {
-  const requestHash = createHash("sha256").update(canonical(request)).digest("base64");
-  const expiresAt = clock.now() + idempotencyMs;
-  const { item } = await store.claimIdempotencyKey(scope, { ...planned, requestHash, expiresAt });
-  if (!item) throw new AppError("internal", "The idempotency key could not be read.");
-  if (item.requestHash === requestHash) return item;
-  throw new AppError("idempotency_conflict", "The idempotency key was used before, with another body.");
+function repoOf(taskId: string, { repo }: StartRequest): { repo?: Repo } {
+  if (!repo) return {};
+  const { url, baseBranch, branch = `concierge/${taskId}`, push = true } = repo;
+  return { repo: { url, branch, push, ...(baseBranch !== undefined && { baseBranch }) } };
 }
 
-/** JSON with its names in order, so that the same request written otherwise is the same request. */
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_key, part: unknown) =>
-    part !== null && typeof part === "object" && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
-  );
+function credentialOf({ repo }: StartRequest): GitCredential | undefined {
+  return repo?.token === undefined
+    ? undefined
+    : { username: repo.username ?? "x-access-token", token: repo.token };
 }

@@ -1,0 +1,63 @@
+import {
+  allFlagsSchema,
+  type EndingDeps,
+  flagsSchema,
+  putFlags,
+  reap,
+  reapReportSchema,
+  withFlags,
+} from "@concierge/core";
+import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import { requireAdmin } from "../auth.ts";
+import type { Env } from "../env.ts";
+import { json, problems, security } from "../responses.ts";
+
+const common = { security, tags: ["admin"] };
+const refusals = problems("invalid_request", "unauthorized", "forbidden");
+
+/** As long as a caller may be expected to wait; the next sweep goes on. */
+const reapMaxMs = 20_000;
+
+const getFlags = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/flags",
+  summary: "The flags, as they are now",
+  responses: { 200: json(allFlagsSchema, "Every flag: true, false or a percentage of users"), ...refusals },
+});
+
+const changeFlags = createRoute({
+  ...common,
+  method: "put",
+  path: "/v1/flags",
+  summary: "Switch mechanisms on, off, or on for a percentage of users; in force within ten seconds",
+  request: { body: { required: true, ...json(flagsSchema, "The flags to change") } },
+  responses: { 200: json(allFlagsSchema, "Every flag"), ...refusals },
+});
+
+const sweep = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/reap",
+  summary: "Sweep now, or only tell what a sweep would do",
+  request: { body: { required: true, ...json(z.strictObject({ dryRun: z.boolean().optional() }), "How") } },
+  responses: { 200: json(reapReportSchema, "What was done"), ...refusals },
+});
+
+export function registerAdmin(app: OpenAPIHono<Env>, deps: EndingDeps): void {
+  app.use("/v1/flags", requireAdmin);
+  app.use("/v1/reap", requireAdmin);
+
+  const flags = async () => withFlags(deps.config.flags, await deps.store.getFlags());
+  app.openapi(getFlags, async (c) => c.json(await flags(), 200));
+
+  app.openapi(changeFlags, async (c) => {
+    await putFlags(deps.store, c.req.valid("json"));
+    return c.json(await flags(), 200);
+  });
+
+  app.openapi(sweep, async (c) => {
+    const { dryRun = false } = c.req.valid("json");
+    return c.json(await reap(deps, { dryRun, maxMs: reapMaxMs }), 200);
+  });
+}

@@ -1,0 +1,31 @@
+import type { Provider } from "@concierge/core";
+import { required } from "./environment.ts";
+
+/** The provider, whose SDK is loaded by the first call that needs it: most invocations of the api need none. */
+export function createLazyProvider(baseUrl: string | undefined): Provider {
+  let loading: Promise<Provider> | undefined;
+  const load = async (): Promise<Provider> => {
+    const { createVercelProvider } = await import("@concierge/provider");
+    return createVercelProvider({
+      token: required("VERCEL_TOKEN"),
+      teamId: required("VERCEL_TEAM_ID"),
+      projectId: required("VERCEL_PROJECT_ID"),
+      baseUrl,
+    });
+  };
+  const provider = (): Promise<Provider> => {
+    loading ??= load();
+    return loading;
+  };
+  return {
+    create: async (...given) => (await provider()).create(...given),
+    find: async (...given) => (await provider()).find(...given),
+    list: async (...given) => (await provider()).list(...given),
+    writeFiles: async (...given) => (await provider()).writeFiles(...given),
+    launch: async (...given) => (await provider()).launch(...given),
+    sweep: async (...given) => (await provider()).sweep(...given),
+    ask: async (...given) => (await provider()).ask(...given),
+    extend: async (...given) => (await provider()).extend(...given),
+    remove: async (...given) => (await provider()).remove(...given),
+  };
+}

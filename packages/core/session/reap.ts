@@ -1,0 +1,77 @@
+import type { SandboxDeps } from "../deps.ts";
+import { isHeld, release } from "./index.ts";
+import type { Session } from "./schema.ts";
+
+export type SessionFate = "kept" | "released" | "forgotten";
+
+/** Looks after one session that is due: its tombstones, a sandbox that is gone, one that nobody has used for long. */
+export async function reapSession(
+  deps: SandboxDeps,
+  where: { userId: string; key: string },
+  { dryRun, evict }: { dryRun: boolean; evict: boolean },
+): Promise<SessionFate> {
+  const { store, clock, config } = deps;
+  const session = await store.getSession(where.userId, where.key);
+  if (!session) return "kept";
+  const now = clock.now();
+  if (!dryRun) await clearTombstones(deps, session, now);
+  const held = await isHeld(store, session, now);
+  const idleAt = session.lastUsedAt + config.sessionIdleMs;
+
+  if (!session.sandbox || held || (now < idleAt && !evict && !(await isGone(deps, session)))) {
+    if (!dryRun) await lookAgain(deps, session, now, held);
+    return "kept";
+  }
+  if (dryRun) return "released";
+  if (await isGone(deps, session)) return await forget(deps, session);
+  await release(deps, { userId: session.userId, sessionKey: session.key, epoch: session.epoch });
+  return "released";
+}
+
+async function isGone({ provider, clock }: SandboxDeps, { sandbox }: Session): Promise<boolean> {
+  if (sandbox?.state !== "ready") return false;
+  return sandbox.expiresAt <= clock.now() || (await provider.find(sandbox.name)) === undefined;
+}
+
+async function forget({ store }: SandboxDeps, session: Session): Promise<SessionFate> {
+  const { userId, key, epoch } = session;
+  await store.changeSession(
+    userId,
+    key,
+    { epoch },
+    { set: { epoch: epoch + 1 }, remove: ["sandbox", "dueAt"] },
+  );
+  return "forgotten";
+}
+
+async function lookAgain(
+  { store, config }: SandboxDeps,
+  session: Session,
+  now: number,
+  held: boolean,
+): Promise<void> {
+  const { userId, key, epoch, lastUsedAt, tombstones = [] } = session;
+  const waits = held || session.sandbox !== undefined || tombstones.some(({ until }) => until > now);
+  const dueAt = Math.max(lastUsedAt + config.sessionIdleMs, now + minuteMs);
+  await store.changeSession(userId, key, { epoch }, waits ? { set: { dueAt } } : { remove: ["dueAt"] });
+}
+
+const minuteMs = 60_000;
+
+/** A create that nobody waited for any more may have come into being after all. */
+async function clearTombstones(
+  { store, provider }: SandboxDeps,
+  session: Session,
+  now: number,
+): Promise<void> {
+  const { userId, key, epoch, tombstones = [] } = session;
+  if (tombstones.length === 0) return;
+  for (const { name } of tombstones) await provider.remove(name);
+  const left = tombstones.filter(({ until }) => until > now);
+  await store.changeSession(
+    userId,
+    key,
+    { epoch },
+    left.length > 0 ? { set: { tombstones: left } } : { remove: ["tombstones"] },
+  );
+}

@@ -1,0 +1,84 @@
+import type { Deps, EndingDeps, SealingDeps } from "../deps.ts";
+import { AppError } from "../errors.ts";
+import { finalizeMs, reaperSlackMs } from "../limits.ts";
+import type { GitCredential } from "../ports.ts";
+import { decidePushed, decideRunnerAction } from "./decide.ts";
+import { giveUpSandbox } from "./give-up.ts";
+import { when } from "./guards.ts";
+import { proveDeath } from "./prove.ts";
+import { wasReported } from "./read.ts";
+import type { Actor, Push, Task, TaskState } from "./schema.ts";
+import { openSecrets } from "./secrets.ts";
+
+type Turn = { taskId: string; turn: number };
+type Grant = { action: "go"; credential: GitCredential | null } | { action: "stop" | "wait" };
+
+/** Hands the credential to clone with to the first who asks, so that the agent, which comes later, can not have it. */
+export async function grantClone(
+  { store, sealer }: SealingDeps,
+  { taskId, turn }: Turn,
+  nonce: string,
+): Promise<Grant> {
+  const outcome = await store.changeTask(taskId, when.mayClone(turn, nonce), { set: { cloneNonce: nonce } });
+  if (outcome.won) return { action: "go", credential: openSecrets(sealer, outcome.item).git ?? null };
+  const action = decideRunnerAction(outcome.item, turn);
+  return { action: action === "wait" ? "wait" : "stop" };
+}
+
+/**
+ * The push grant. The credential is handed out only after the one write from running to finalizing, which a stop and
+ * a passed deadline race for: so after an acknowledged stop there is no push.
+ */
+export async function grantPush(deps: SealingDeps, { taskId, turn }: Turn, push: Push): Promise<Grant> {
+  const { store, clock, sealer, timers } = deps;
+  const task = await store.getTask(taskId);
+  if (task && !task.repo?.push) throw new AppError("invalid_request", "This task does not push.");
+  const now = clock.now();
+  const finalizeBy = now + finalizeMs;
+  await timers.arm({ kind: "finalize", taskId, turn }, finalizeMs);
+  const outcome = await store.changeTask(taskId, when.mayFinalize(turn, now), {
+    set: { state: { status: "finalizing", push, finalizeBy }, dueAt: finalizeBy + reaperSlackMs },
+    phase: { turn, status: "finalizing", at: now, by: "runner" },
+  });
+  const mine = outcome.won || isSameGrant(outcome.item, turn, push);
+  if (!mine || !outcome.item) return { action: "stop" };
+  return { action: "go", credential: openSecrets(sealer, outcome.item).git ?? null };
+}
+
+/** The runner knows what became of its push. */
+export async function settleReported(
+  deps: Deps,
+  { taskId, turn }: Turn,
+  pushed: boolean,
+): Promise<"done" | "stop" | "wait"> {
+  const task = await deps.store.getTask(taskId);
+  if (wasReported(task, turn)) return "done";
+  if (task?.turn !== turn || task.state.status !== "finalizing") return "stop";
+  const state = decidePushed(task.state.push, pushed ? "pushed" : "refused", deps.clock.now());
+  return (await settle(deps, task, state, "runner")) ? "done" : "stop";
+}
+
+/** Nobody has told what became of a push: its runner is ended first, then the remote is asked. It is never repeated. */
+export async function settleTimedOut(deps: EndingDeps, task: Task, by: Actor): Promise<void> {
+  if (task.state.status !== "finalizing" || !task.repo) return;
+  if (!(await proveDeath(deps, task))) throw new AppError("internal", "The runner could not be ended.");
+  const { push } = task.state;
+  const commit = await deps.git.readBranch(task.repo.url, push.branch, openSecrets(deps.sealer, task).git);
+  const state = decidePushed(push, commit === push.commit ? "pushed" : "timed out", deps.clock.now());
+  await settle(deps, task, state, by);
+}
+
+async function settle(deps: Deps, task: Task, state: TaskState, by: Actor): Promise<boolean> {
+  const outcome = await deps.store.changeTask(task.id, when.finalizing(task.turn), {
+    set: { state },
+    remove: ["sealed", "dueAt"],
+    phase: { turn: task.turn, status: state.status, at: deps.clock.now(), by },
+  });
+  if (outcome.won) await giveUpSandbox(deps, outcome.item);
+  return outcome.won;
+}
+
+/** A runner whose answer was lost asks again for what it was granted. */
+function isSameGrant(task: Task | undefined, turn: number, push: Push): boolean {
+  return task?.turn === turn && task.state.status === "finalizing" && task.state.push.commit === push.commit;
+}

@@ -1,0 +1,23 @@
+import { z } from "zod";
+import type { GitCredential } from "../ports.ts";
+import type { Sealer } from "../seal.ts";
+import type { Task } from "./schema.ts";
+
+const secretsSchema = z.object({
+  env: z.record(z.string(), z.string()).optional(),
+  git: z.object({ username: z.string(), token: z.string() }).optional(),
+});
+
+/** What a turn is given that must be nowhere in clear. */
+export interface Secrets {
+  env?: Record<string, string> | undefined;
+  git?: GitCredential | undefined;
+}
+
+export function sealSecrets(sealer: Sealer, taskId: string, { env, git }: Secrets): { sealed?: string } {
+  return env || git ? { sealed: sealer.seal(JSON.stringify({ env, git }), taskId) } : {};
+}
+
+export function openSecrets(sealer: Sealer, { sealed, id }: Pick<Task, "sealed" | "id">): Secrets {
+  return sealed === undefined ? {} : secretsSchema.parse(JSON.parse(sealer.open(sealed, id)));
+}

@@ -1,0 +1,28 @@
+import { describe, expect, it } from "vitest";
+import { findRef } from "./advertisement.ts";
+
+const line = (text: string) => (text.length + 4).toString(16).padStart(4, "0") + text;
+const commit = (digit: string) => digit.repeat(40);
+const answer = Buffer.from(
+  `${line("# service=git-upload-pack\n")}0000${line(`${commit("a")} HEAD\0multi_ack symref=HEAD:refs/heads/main\n`)}${line(`${commit("a")} refs/heads/main\n`)}${line(`${commit("b")} refs/heads/main-2\n`)}0000`,
+);
+
+describe("a remote's refs", () => {
+  it("are found by their whole name", () => {
+    expect(findRef(answer, "refs/heads/main")).toBe(commit("a"));
+    expect(findRef(answer, "refs/heads/main-2")).toBe(commit("b"));
+    expect(findRef(answer, "refs/heads/mai")).toBeUndefined();
+    expect(findRef(answer, "HEAD")).toBe(commit("a"));
+  });
+
+  it("of an empty repository are none", () => {
+    const empty = Buffer.from(
+      `${line("# service=git-upload-pack\n")}0000${line(`${commit("0")} capabilities^{}\0agent=git\n`)}0000`,
+    );
+    expect(findRef(empty, "refs/heads/main")).toBeUndefined();
+  });
+
+  it("are not read out of something else", () => {
+    expect(() => findRef(Buffer.from("<html>"), "refs/heads/main")).toThrow();
+  });
+});

@@ -1,0 +1,29 @@
+import type { RunnerState } from "@concierge/core";
+import { z } from "zod";
+
+const schema = z.object({
+  lastOutputAt: z.iso.datetime().nullable(),
+  producedSeq: z.int(),
+  ackedSeq: z.int(),
+  activity: z.enum(["none", "model", "tool"]),
+});
+
+/** What the runner wrote of itself. The agent could have written it too: what does not parse says nothing. */
+export function readRunnerState(text: string): RunnerState | undefined {
+  const parsed = schema.safeParse(parseJson(text));
+  if (!parsed.success) return undefined;
+  const { lastOutputAt, producedSeq, ackedSeq, activity } = parsed.data;
+  return {
+    lastOutputAt: lastOutputAt === null ? undefined : Date.parse(lastOutputAt),
+    undelivered: producedSeq > ackedSeq,
+    activity,
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * Runs inside the sandbox, as `sh -c <script> sh <runDir>`. First it bars the launch, by making the file that a
+ * runner must be the first to make; if the runner was first, it kills whatever began with it or after, by start time
+ * and whoever's it is, until two looks in a row find nothing. A process can leave its group, its terminal and its
+ * environment behind, but not the time it began. Only what the shell has built in is used: it is quick, and starts
+ * nothing that it would have to overlook.
+ *
+ * Prints `clean`, or `alive` when it gives up. Two sweeps at once may kill each other: then neither is printed.
+ */
+export const sweepScript = `
+dir=$1
+mkdir -p "$dir"
+if (set -C; echo barred > "$dir/launched") 2>/dev/null; then echo clean; exit 0; fi
+
+since=
+tries=0
+while [ -z "$since" ] && [ $tries -lt 1000 ]; do
+  IFS= read -r record < "$dir/launched"
+  case $record in
+    barred) echo clean; exit 0 ;;
+    *'"startTicks":'*) since=\${record##*'"startTicks":'}; since=\${since%%[!0-9]*} ;;
+  esac
+  tries=$((tries + 1))
+done
+if [ -z "$since" ]; then echo alive; exit 0; fi
+
+# Field 4 and, behind the name in parentheses, 22 and 23 of stat: the parent, the start, the size.
+parse() {
+  { IFS= read -r stat < "/proc/$1/stat"; } 2>/dev/null || return 1
+  set -f
+  set -- \${stat##*) }
+  set +f
+  state=$1 parent=$2 start=\${20} size=\${21}
+}
+
+spared=" $$ "
+parse $$
+while [ "$parent" -gt 1 ]; do
+  spared="$spared$parent "
+  parse "$parent" || break
+done
+
+look() {
+  found=0
+  for path in /proc/[0-9]*; do
+    pid=\${path#/proc/}
+    case $spared in *" $pid "*) continue ;; esac
+    parse "$pid" || continue
+    # The dead, and the kernel's own, which have no memory.
+    case $state in Z | X) continue ;; esac
+    [ "$size" = 0 ] && continue
+    [ "$start" -ge "$since" ] || continue
+    found=1
+    kill -9 "$pid" 2>/dev/null
+  done
+}
+
+tries=0
+unseen=0
+while [ $unseen -lt 2 ] && [ $tries -lt 300 ]; do
+  look
+  if [ $found = 0 ]; then unseen=$((unseen + 1)); else unseen=0; fi
+  tries=$((tries + 1))
+done
+if [ $unseen -ge 2 ]; then echo clean; else echo alive; fi
+`;

@@ -1,0 +1,172 @@
+import { type LiveSandbox, type Provider, ProviderError, type SandboxRef } from "@concierge/core";
+import { Sandbox, type Session } from "@vercel/sandbox";
+import { classified } from "./errors.ts";
+import { readRunnerState } from "./runner-state.ts";
+import { sweepScript } from "./sweep.ts";
+
+export interface ProviderOptions {
+  token: string;
+  teamId: string;
+  projectId: string;
+  /** Where the API is, when it is not Vercel's own. */
+  baseUrl?: string | undefined;
+}
+
+const createTimeoutMs = 60_000;
+const callTimeoutMs = 30_000;
+const sessionsKept = 500;
+/** A sweep that another killed is made again; one that is killed each time is being fought. */
+const sweepTries = 3;
+const sweepTimeoutMs = 5_000;
+
+/**
+ * Vercel's sandboxes. All use goes through `Session`, whose methods never resume a stopped sandbox; `Sandbox`'s own
+ * do, and a late call of theirs would undo a stop.
+ */
+export function createVercelProvider({ baseUrl, ...credentials }: ProviderOptions): Provider {
+  const common = { ...credentials, ...(baseUrl && { fetch: fetchFrom(baseUrl) }) };
+  const sessions = new Map<string, Session>();
+
+  const remember = (sandbox: Sandbox): LiveSandbox => {
+    const session = sandbox.currentSession();
+    sessions.set(session.sessionId, session);
+    for (const oldest of sessions.keys()) {
+      if (sessions.size <= sessionsKept) break;
+      sessions.delete(oldest);
+    }
+    const startedAt = session.startedAt ?? session.createdAt;
+    return {
+      name: sandbox.name,
+      sessionId: session.sessionId,
+      expiresAt: startedAt.getTime() + session.timeout,
+    };
+  };
+
+  const lookUp = async (name: string): Promise<Sandbox | undefined> => {
+    try {
+      return await classified("look up the sandbox", () =>
+        Sandbox.get({ ...common, name, resume: false, signal: AbortSignal.timeout(callTimeoutMs) }),
+      );
+    } catch (error) {
+      if (error instanceof ProviderError && error.kind === "gone") return undefined;
+      throw error;
+    }
+  };
+
+  const sessionOf = async ({ name, sessionId }: SandboxRef): Promise<Session> => {
+    const known = sessions.get(sessionId);
+    if (known) return known;
+    const sandbox = await lookUp(name);
+    const session =
+      sandbox && remember(sandbox).sessionId === sessionId ? sessions.get(sessionId) : undefined;
+    if (!session) throw new ProviderError("gone", `The sandbox ${name} is not the one it was.`);
+    return session;
+  };
+
+  return {
+    async create({ name, tags, timeoutMs }) {
+      const sandbox = await classified("create a sandbox", () =>
+        Sandbox.create({
+          ...common,
+          name,
+          tags,
+          timeout: timeoutMs,
+          persistent: false,
+          runtime: "node24",
+          signal: AbortSignal.timeout(createTimeoutMs),
+        }),
+      );
+      return remember(sandbox);
+    },
+
+    async find(name) {
+      const sandbox = await lookUp(name);
+      return sandbox?.currentSession().status === "running" ? remember(sandbox) : undefined;
+    },
+
+    async writeFiles(ref, files) {
+      const session = await sessionOf(ref);
+      await classified("write files", () =>
+        session.writeFiles([...files], { signal: AbortSignal.timeout(callTimeoutMs) }),
+      );
+    },
+
+    async launch(ref, { cmd, args, env }) {
+      const session = await sessionOf(ref);
+      const signal = AbortSignal.timeout(callTimeoutMs);
+      const command = await classified("launch a command", () =>
+        session.runCommand({ cmd, args: [...args], env, detached: true, signal }),
+      );
+      return command.cmdId;
+    },
+
+    async sweep(ref, runDir) {
+      const session = await sessionOf(ref);
+      for (let tries = 0; tries < sweepTries; tries++) {
+        const signal = AbortSignal.timeout(sweepTimeoutMs);
+        const said = await classified("sweep the sandbox", async () => {
+          const args = ["-c", sweepScript, "sh", runDir];
+          const command = await session.runCommand({ cmd: "sh", args, sudo: true, signal });
+          return (await command.stdout({ signal })).trim();
+        });
+        if (said !== "") return said === "clean";
+      }
+      return false;
+    },
+
+    async ask(ref, runDir) {
+      const session = await sessionOf(ref);
+      const file = await classified("ask the runner", () =>
+        session.readFileToBuffer(
+          { path: `${runDir}/state.json` },
+          { signal: AbortSignal.timeout(callTimeoutMs) },
+        ),
+      );
+      return file ? readRunnerState(file.toString("utf8")) : undefined;
+    },
+
+    async list({ stage }, cursor) {
+      const page = await classified("list the sandboxes", () =>
+        Sandbox.list({
+          ...common,
+          tags: { stage },
+          limit: 50,
+          ...(cursor && { cursor }),
+          signal: AbortSignal.timeout(callTimeoutMs),
+        }),
+      );
+      return {
+        items: page.sandboxes.map(({ name, createdAt, tags = {} }) => ({ name, createdAt, tags })),
+        next: page.pagination.next ?? undefined,
+      };
+    },
+
+    async extend(ref, byMs) {
+      const session = await sessionOf(ref);
+      await classified("extend the sandbox", () =>
+        session.extendTimeout(byMs, { signal: AbortSignal.timeout(callTimeoutMs) }),
+      );
+    },
+
+    async remove(name) {
+      const sandbox = await lookUp(name);
+      if (!sandbox) return;
+      sessions.delete(sandbox.currentSession().sessionId);
+      await classified("delete the sandbox", () =>
+        sandbox.delete({ signal: AbortSignal.timeout(callTimeoutMs) }),
+      ).catch((error: unknown) => {
+        if (!(error instanceof ProviderError && error.kind === "gone")) throw error;
+      });
+    },
+  };
+}
+
+const vercelApi = "https://vercel.com/api";
+
+/** Sends the SDK's calls to another address, with all that goes with them. */
+function fetchFrom(baseUrl: string): typeof fetch {
+  return (input, init) => {
+    const url = input instanceof Request ? input.url : String(input);
+    return fetch(url.replace(vercelApi, `${baseUrl}/api`), init);
+  };
+}
