@@ -1,0 +1,28 @@
+import { once } from "node:events";
+import { mkdirSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import dynalite from "dynalite";
+import { connect, ready } from "./connect.ts";
+
+const { path, port } = await connect<{ path: string; port: number }>(close);
+mkdirSync(path, { recursive: true });
+const server = dynalite({ path, createTableMs: 0, deleteTableMs: 0, updateTableMs: 0 });
+
+// dynalite throws from its request listener when a caller is cut off in the middle of a request, which is
+// what a killed function looks like. Anything else may have left it half done: end, and be started again.
+process.on("uncaughtException", (error: NodeJS.ErrnoException) => {
+  if (error.code === "ECONNRESET") return;
+  console.error(error);
+  process.exit(1);
+});
+
+server.listen(port, "127.0.0.1");
+await once(server, "listening");
+ready((server.address() as AddressInfo).port);
+
+function close(): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

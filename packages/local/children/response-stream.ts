@@ -1,0 +1,75 @@
+/** Response streaming as the Lambda Node.js runtime offers it to a handler: the global `awslambda`. */
+import type { ServerResponse } from "node:http";
+import { Writable } from "node:stream";
+
+export const INTEGRATION_RESPONSE = "application/vnd.awslambda.http-integration-response";
+const STREAMING = Symbol.for("aws.lambda.runtime.handler.streaming");
+const PRELUDE_END = Buffer.alloc(8);
+
+export type StreamingHandler = (event: unknown, stream: ResponseStream, context: unknown) => Promise<unknown>;
+
+export class ResponseStream extends Writable {
+  readonly #response: ServerResponse;
+  #contentType = "application/octet-stream";
+  #prelude: unknown;
+
+  constructor(response: ServerResponse) {
+    super();
+    this.#response = response;
+    response.once("close", () => this.destroy());
+    response.on("error", () => this.destroy());
+    // A handler that goes on writing after its caller has left is not an error of the process.
+    this.on("error", () => {});
+  }
+
+  get started(): boolean {
+    return this.#response.headersSent;
+  }
+
+  setContentType(contentType: string): void {
+    this.#contentType = contentType;
+  }
+
+  setPrelude(prelude: unknown): void {
+    this.#contentType = INTEGRATION_RESPONSE;
+    this.#prelude = prelude;
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error) => void): void {
+    this.#start();
+    if (chunk.length === 0 || this.#response.write(chunk)) done();
+    else this.#response.once("drain", done);
+  }
+
+  override _final(done: (error?: Error) => void): void {
+    this.#start();
+    this.#response.end(done);
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    if (!this.writableFinished) this.#response.destroy();
+    done(error);
+  }
+
+  #start(): void {
+    if (this.#response.headersSent) return;
+    this.#response.writeHead(200, { "content-type": this.#contentType, "x-response-mode": "streaming" });
+    if (this.#prelude === undefined) this.#response.flushHeaders();
+    else this.#response.write(Buffer.concat([Buffer.from(JSON.stringify(this.#prelude)), PRELUDE_END]));
+  }
+}
+
+export const awslambda = {
+  streamifyResponse: <Handler extends StreamingHandler>(handler: Handler): Handler =>
+    Object.assign(handler, { [STREAMING]: "response" }),
+  HttpResponseStream: {
+    from(stream: ResponseStream, prelude: unknown): ResponseStream {
+      stream.setPrelude(prelude);
+      return stream;
+    },
+  },
+};
+
+export function isStreaming(handler: object): handler is StreamingHandler {
+  return STREAMING in handler;
+}

@@ -1,0 +1,183 @@
+/** The processes of one function, and the way to invoke it. */
+import { randomBytes, randomUUID } from "node:crypto";
+import { Agent, type IncomingMessage, request } from "node:http";
+import { json } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { FunctionDefinition } from "../../infra/topology.ts";
+import { arn, physicalName } from "./aws.ts";
+import { startChild } from "./child.ts";
+import { type Keeper, keepRunning, type Running } from "./keeper.ts";
+
+/** How long an invocation waits for a process that is being started again. */
+const WAIT_FOR_PROCESS_MS = 10_000;
+const GRACE_MS = 2000;
+const NOTICE_DEATH_MS = 500;
+
+export type Failure = "unavailable" | "died" | "timed_out" | "function_error" | "cancelled";
+
+export class InvocationError extends Error {
+  readonly failure: Failure;
+
+  constructor(failure: Failure, message: string) {
+    super(message);
+    this.failure = failure;
+  }
+}
+
+export interface FunctionPoolOptions {
+  name: string;
+  definition: FunctionDefinition;
+  env: Record<string, string>;
+  processes: number;
+  /** Of the compiled modules. */
+  cacheDir: string;
+  log: (line: string) => void;
+}
+
+export type FunctionPool = ReturnType<typeof startFunctionPool>;
+
+export function startFunctionPool({ name, definition, env, processes, cacheDir, log }: FunctionPoolOptions) {
+  // Any local process can reach a function's port; only the host knows what to say there.
+  const token = randomBytes(32).toString("base64url");
+  const agent = new Agent({ keepAlive: true });
+  const inFlight = new Map<Running, number>();
+  const retired = new Set<Running>();
+  const keepers = Array.from({ length: processes }, (_, index) => keep(`${name}#${index + 1}`));
+  let turn = 0;
+
+  return {
+    name,
+    started: Promise.all(keepers.map((keeper) => keeper.started)),
+    whenReady: () => Promise.race(keepers.map((keeper) => keeper.whenReady())),
+    processes: () => keepers.flatMap((keeper) => keeper.processes()),
+    invoke,
+    /** Invokes a handler that returns a result. */
+    invokeForResult: (event: string) => invoke(event, (response) => json(response)),
+    async stop(): Promise<void> {
+      await Promise.all(keepers.map((keeper) => keeper.stop()));
+      agent.destroy();
+    },
+  };
+
+  function keep(processName: string): Keeper {
+    const spawn = () =>
+      startChild({
+        name: processName,
+        module: new URL("./children/function.ts", import.meta.url),
+        init: { token, cacheDir },
+        env,
+        log,
+        whenHostDies: "killed",
+        graceMs: GRACE_MS,
+      });
+    return keepRunning({ name: processName, spawn, startAttempts: 1, log });
+  }
+
+  /**
+   * `event` is JSON. `consume` is given the answer as it begins; the invocation lasts until it settles. One
+   * that overruns fails alone: its process gets no further ones, another takes its place, and it is ended
+   * as soon as the invocations beside the late one are done (each has its own deadline).
+   */
+  async function invoke<Result>(
+    event: string,
+    consume: (response: IncomingMessage) => Promise<Result>,
+    cancelled?: AbortSignal,
+  ): Promise<Result> {
+    const running = await pickProcess();
+    const deadline = startDeadline(definition.timeoutMs, cancelled);
+    inFlight.set(running, (inFlight.get(running) ?? 0) + 1);
+    try {
+      const response = await send(running, event, deadline.signal);
+      if (response.headers["x-amz-function-error"]) throw await functionError(response);
+      return await consume(response);
+    } catch (error) {
+      if (error instanceof InvocationError) throw error;
+      if (cancelled?.aborted) throw new InvocationError("cancelled", `${name}: the caller has left`);
+      if (deadline.signal.aborted) {
+        retire(running);
+        throw new InvocationError("timed_out", `${name} timed out after ${definition.timeoutMs} ms`);
+      }
+      // Who is told of a death may ask again at once: by then nobody is to be sent to the dead any more.
+      await Promise.race([running.child.exited, sleep(NOTICE_DEATH_MS, undefined, { ref: false })]);
+      if (!isRefused(error)) throw new InvocationError("died", `${name} died in an invocation (${error})`);
+    } finally {
+      deadline.clear();
+      release(running);
+    }
+    // Nobody was listening any more: the event has not been seen, so the next process may have it.
+    return invoke(event, consume, cancelled);
+  }
+
+  function send(running: Running, event: string, signal: AbortSignal): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const outgoing = request({
+        host: "127.0.0.1",
+        port: running.port,
+        method: "POST",
+        agent,
+        signal,
+        headers: {
+          authorization: `Bearer ${token}`,
+          "content-type": "application/json",
+          "lambda-runtime-aws-request-id": randomUUID(),
+          "lambda-runtime-deadline-ms": Date.now() + definition.timeoutMs,
+          "lambda-runtime-invoked-function-arn": arn("lambda", `function:${physicalName(name)}`),
+        },
+      });
+      outgoing.once("response", resolve).on("error", reject).end(event);
+    });
+  }
+
+  async function pickProcess(): Promise<Running> {
+    const first = turn++;
+    for (let offset = 0; offset < keepers.length; offset++) {
+      const running = keepers[(first + offset) % keepers.length]?.current;
+      if (running) return running;
+    }
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const unavailable = new InvocationError("unavailable", `${name} has no process to run in`);
+    const timer = setTimeout(() => reject(unavailable), WAIT_FOR_PROCESS_MS);
+    try {
+      return await Promise.race([late, ...keepers.map((keeper) => keeper.whenReady())]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  function retire(running: Running): void {
+    for (const keeper of keepers) keeper.replace(running);
+    retired.add(running);
+  }
+
+  function release(running: Running): void {
+    const left = (inFlight.get(running) ?? 1) - 1;
+    if (left > 0) return void inFlight.set(running, left);
+    inFlight.delete(running);
+    if (retired.delete(running)) void running.child.stop();
+  }
+}
+
+async function functionError(response: IncomingMessage): Promise<InvocationError> {
+  const { errorType, errorMessage } = (await json(response)) as Record<string, string>;
+  return new InvocationError("function_error", `${errorType}: ${errorMessage}`);
+}
+
+function isRefused(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ECONNREFUSED";
+}
+
+/** Not `AbortSignal.timeout`: that keeps its timer, here of minutes, after an invocation of milliseconds. */
+function startDeadline(timeoutMs: number, cancelled: AbortSignal | undefined) {
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  const timer = setTimeout(abort, timeoutMs);
+  cancelled?.addEventListener("abort", abort);
+  if (cancelled?.aborted) abort();
+  return {
+    signal: controller.signal,
+    clear() {
+      clearTimeout(timer);
+      cancelled?.removeEventListener("abort", abort);
+    },
+  };
+}

@@ -1,0 +1,145 @@
+/** An SQS event source mapping: receives, invokes, deletes what was dealt with. */
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  ChangeMessageVisibilityBatchCommand,
+  DeleteMessageBatchCommand,
+  type Message,
+  type MessageAttributeValue,
+  ReceiveMessageCommand,
+  SQSClient,
+} from "@aws-sdk/client-sqs";
+import type { SQSEvent, SQSMessageAttribute, SQSRecord } from "aws-lambda";
+import type { QueueSource } from "../../infra/topology.ts";
+import { arn, clientConfig, physicalName, REGION } from "./aws.ts";
+import { failedMessages } from "./batch-response.ts";
+import type { FunctionPool } from "./function-pool.ts";
+import { queueUrl } from "./queues.ts";
+
+/** The most SQS gives at once. */
+const MAX_RECEIVED = 10;
+const LONG_POLL_SECONDS = 20;
+const RETRY_RECEIVE_MS = 500;
+
+export interface QueueSourceOptions {
+  source: QueueSource;
+  pool: FunctionPool;
+  endpoint: string;
+  /** When a failed message is seen again, instead of when its visibility timeout is over. */
+  retryDelayMs: number;
+  log: (line: string) => void;
+}
+
+export function startQueueSource({ source, pool, endpoint, retryDelayMs, log }: QueueSourceOptions) {
+  const client = new SQSClient(clientConfig(endpoint));
+  const QueueUrl = queueUrl(endpoint, source.queue);
+  const stopping = new AbortController();
+  const batches = new Set<Promise<void>>();
+  const finished = poll();
+
+  return {
+    /** Takes no more messages; ends when those it has are done with, or the pool is stopped. */
+    async stop(): Promise<void> {
+      stopping.abort();
+      await finished;
+      await Promise.all(batches);
+      client.destroy();
+    },
+  };
+
+  async function poll(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        // A receive counts towards the dead-letter queue: not while there is no process to receive for.
+        await pool.whenReady();
+        await receive();
+        if (batches.size >= source.maxConcurrency) await Promise.race(batches);
+      } catch (error) {
+        if (stopping.signal.aborted) return;
+        log(`${source.queue}: ${String(error)}`);
+        await sleep(RETRY_RECEIVE_MS, undefined, { signal: stopping.signal }).catch(() => {});
+      }
+    }
+  }
+
+  async function receive(): Promise<void> {
+    const free = source.maxConcurrency - batches.size;
+    const command = new ReceiveMessageCommand({
+      QueueUrl,
+      MaxNumberOfMessages: Math.min(free * source.batchSize, MAX_RECEIVED),
+      WaitTimeSeconds: LONG_POLL_SECONDS,
+      MessageAttributeNames: ["All"],
+      MessageSystemAttributeNames: ["All"],
+    });
+    const { Messages = [] } = await client.send(command, { abortSignal: stopping.signal });
+    for (let at = 0; at < Messages.length; at += source.batchSize) {
+      const batch = deliver(Messages.slice(at, at + source.batchSize));
+      batches.add(batch);
+      void batch.finally(() => batches.delete(batch));
+    }
+  }
+
+  /** Never rejects: whatever is not done here comes back by its visibility timeout. */
+  async function deliver(messages: Message[]): Promise<void> {
+    const ids = messages.map(({ MessageId = "" }) => MessageId);
+    const failed = new Set(await invoke(messages, ids));
+    try {
+      await remove(messages.filter(({ MessageId = "" }) => !failed.has(MessageId)));
+      await showAgainSoon(messages.filter(({ MessageId = "" }) => failed.has(MessageId)));
+    } catch (error) {
+      if (!stopping.signal.aborted) log(`${source.queue}: ${String(error)}`);
+    }
+  }
+
+  async function invoke(messages: Message[], ids: string[]): Promise<readonly string[]> {
+    try {
+      const event: SQSEvent = { Records: messages.map((message) => record(source.queue, message)) };
+      const answer = await pool.invokeForResult(JSON.stringify(event));
+      return source.partialResponses ? failedMessages(answer, ids) : [];
+    } catch (error) {
+      if (!stopping.signal.aborted) log(`${source.queue}: ${String(error)}`);
+      return ids;
+    }
+  }
+
+  async function remove(messages: Message[]): Promise<void> {
+    if (messages.length === 0) return;
+    await client.send(new DeleteMessageBatchCommand({ QueueUrl, Entries: entries(messages) }));
+  }
+
+  /** For development only: on AWS a failed message stays hidden until its visibility timeout is over. */
+  async function showAgainSoon(messages: Message[]): Promise<void> {
+    if (messages.length === 0 || stopping.signal.aborted) return;
+    const VisibilityTimeout = Math.ceil(retryDelayMs / 1000);
+    const Entries = entries(messages).map((entry) => ({ ...entry, VisibilityTimeout }));
+    await client.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
+  }
+}
+
+function entries(messages: Message[]) {
+  return messages.map(({ ReceiptHandle }, index) => ({ Id: String(index), ReceiptHandle }));
+}
+
+function record(queue: string, message: Message): SQSRecord {
+  const attributes = Object.entries(message.MessageAttributes ?? {});
+  return {
+    messageId: message.MessageId ?? "",
+    receiptHandle: message.ReceiptHandle ?? "",
+    body: message.Body ?? "",
+    attributes: { ...message.Attributes } as unknown as SQSRecord["attributes"],
+    messageAttributes: Object.fromEntries(attributes.map(([name, value]) => [name, attribute(value)])),
+    md5OfBody: message.MD5OfBody ?? "",
+    eventSource: "aws:sqs",
+    eventSourceARN: arn("sqs", physicalName(queue)),
+    awsRegion: REGION,
+  };
+}
+
+function attribute({ DataType, StringValue, BinaryValue }: MessageAttributeValue): SQSMessageAttribute {
+  return {
+    ...(StringValue !== undefined && { stringValue: StringValue }),
+    ...(BinaryValue !== undefined && { binaryValue: Buffer.from(BinaryValue).toString("base64") }),
+    stringListValues: [],
+    binaryListValues: [],
+    dataType: DataType ?? "String",
+  };
+}

@@ -1,0 +1,162 @@
+import { writeFile } from "node:fs/promises";
+import { GetQueueAttributesCommand, SendMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
+import type { SQSRecord } from "aws-lambda";
+import { expect, test } from "vitest";
+import { clientConfig } from "./aws.ts";
+import { startFixture, until } from "./fixtures/stack.ts";
+import { fixtureTopology, queue, worker } from "./fixtures/topology.ts";
+import type { LocalStackOptions } from "./index.ts";
+
+type Note =
+  | { at: "start"; pid: number; underWay: number; records: SQSRecord[] }
+  | { at: "end"; bodies: string[] };
+
+async function startWorker(
+  source: { batchSize?: number; maxConcurrency?: number } = {},
+  options: Partial<LocalStackOptions> & { timeoutMs?: number } = {},
+) {
+  const { timeoutMs = 20_000, ...rest } = options;
+  const topology = fixtureTopology({ Worker: { ...worker(source), timeoutMs } });
+  const stack = await startFixture({ topology, ...rest });
+  const client = new SQSClient(clientConfig(stack.endpoints.sqs));
+  return {
+    ...stack,
+    send: (MessageBody: string, more = {}) =>
+      client.send(new SendMessageCommand({ QueueUrl: stack.queueUrls.Jobs, MessageBody, ...more })),
+    /** Messages that are waiting and messages that are being dealt with. */
+    async counts(name: string) {
+      const { Attributes = {} } = await client.send(
+        new GetQueueAttributesCommand({ QueueUrl: stack.queueUrls[name], AttributeNames: ["All"] }),
+      );
+      return [Attributes.ApproximateNumberOfMessages, Attributes.ApproximateNumberOfMessagesNotVisible].map(
+        Number,
+      );
+    },
+    async starts() {
+      const notes = await stack.notes<Note>();
+      return notes.filter((note) => note.at === "start");
+    },
+    async ended() {
+      const notes = await stack.notes<Note>();
+      return notes.flatMap((note) => (note.at === "end" ? note.bodies : []));
+    },
+  };
+}
+
+type Worker = Awaited<ReturnType<typeof startWorker>>;
+
+const isEmpty = (stack: Worker, name = "Jobs") =>
+  until(async () => (await stack.counts(name)).join() === "0,0", `${name} is empty`);
+
+const starts = (stack: Worker, count: number) =>
+  until(async () => {
+    const found = await stack.starts();
+    return found.length >= count && found;
+  }, `${count} invocations`);
+
+test("a message is delivered in the shape of an SQS event, and deleted", async () => {
+  await using stack = await startWorker();
+  const before = Date.now();
+  const { MessageId } = await stack.send("hello", {
+    MessageAttributes: {
+      text: { DataType: "String", StringValue: "t" },
+      bytes: { DataType: "Binary", BinaryValue: new Uint8Array([1, 2]) },
+    },
+  });
+  const [first] = await starts(stack, 1);
+  expect(first?.records).toEqual([
+    {
+      messageId: MessageId,
+      receiptHandle: expect.any(String),
+      body: "hello",
+      attributes: {
+        ApproximateReceiveCount: "1",
+        ApproximateFirstReceiveTimestamp: expect.stringMatching(/^\d{13}$/),
+        SenderId: expect.any(String),
+        SentTimestamp: expect.stringMatching(/^\d{13}$/),
+      },
+      messageAttributes: {
+        text: { stringValue: "t", stringListValues: [], binaryListValues: [], dataType: "String" },
+        bytes: { binaryValue: "AQI=", stringListValues: [], binaryListValues: [], dataType: "Binary" },
+      },
+      md5OfBody: "5d41402abc4b2a76b9719d911017c592",
+      eventSource: "aws:sqs",
+      eventSourceARN: "arn:aws:sqs:us-east-1:000000000000:concierge-dev-Jobs",
+      awsRegion: "us-east-1",
+    },
+  ]);
+  expect(Number(first?.records[0]?.attributes.SentTimestamp)).toBeGreaterThanOrEqual(before);
+  await isEmpty(stack);
+});
+
+test("of a batch only what the handler names comes back, and goes to the dead-letter queue in the end", async () => {
+  await using stack = await startWorker({ batchSize: 10, maxConcurrency: 1 });
+  await Promise.all(["a", "fail", "b"].map((body) => stack.send(body)));
+  await until(async () => (await stack.counts("JobsDlq"))[0] === 1, "one message in the dead-letter queue");
+  await isEmpty(stack);
+  const bodies = (await stack.starts()).flatMap(({ records }) => records.map(({ body }) => body));
+  expect(bodies.filter((body) => body === "fail")).toHaveLength(queue.maxReceives);
+  expect(bodies.filter((body) => body !== "fail").sort()).toEqual(["a", "b"]);
+});
+
+test.each(["throw", "nonsense"])(
+  "a batch whose handler answers with %s is retried as a whole",
+  async (body) => {
+    await using stack = await startWorker();
+    await stack.send(body);
+    await until(async () => (await stack.counts("JobsDlq"))[0] === 1, "the message in the dead-letter queue");
+    const counts = (await stack.starts()).map(
+      ({ records }) => records[0]?.attributes.ApproximateReceiveCount,
+    );
+    expect(counts).toEqual(["1", "2", "3"]);
+  },
+);
+
+test("a message whose process was killed is delivered again, to another one", async () => {
+  await using stack = await startWorker();
+  await stack.send("die once");
+  const [first, second] = await starts(stack, 2);
+  expect(second?.pid).not.toBe(first?.pid);
+  expect(second?.records[0]?.attributes.ApproximateReceiveCount).toBe("2");
+  await isEmpty(stack);
+});
+
+test("an invocation over its time fails alone: its neighbour ends well, the next one gets a new process", async () => {
+  await using stack = await startWorker({}, { timeoutMs: 3000 });
+  await stack.send("hang once");
+  const [hung] = await starts(stack, 1);
+  await until(
+    async () => Date.now() > Number(hung?.records[0]?.attributes.SentTimestamp) + 1500,
+    "a while later",
+  );
+  await stack.send("hold");
+  const [, neighbour] = await starts(stack, 2);
+  expect(neighbour?.pid).toBe(hung?.pid);
+  await until(() => stack.log.some((line) => line.includes("timed out after 3000 ms")), "the timeout");
+  await writeFile(`${stack.notesFile}.open`, "");
+  await until(async () => (await stack.ended()).includes("hold"), "the neighbour's end");
+  const again = await starts(stack, 3);
+  expect(again.at(-1)?.pid).not.toBe(hung?.pid);
+  await until(() => !stack.processes().some(({ pid }) => pid === hung?.pid), "the late process is gone");
+  await isEmpty(stack);
+});
+
+test("no more invocations run at once than the source allows", async () => {
+  await using stack = await startWorker({ maxConcurrency: 3 });
+  await Promise.all(Array.from({ length: 12 }, () => stack.send("hold")));
+  await starts(stack, 3);
+  expect(await stack.counts("Jobs")).toEqual([9, 3]);
+  await writeFile(`${stack.notesFile}.open`, "");
+  await isEmpty(stack);
+  const all = await stack.starts();
+  expect(all).toHaveLength(12);
+  expect(Math.max(...all.map(({ underWay }) => underWay))).toBe(3);
+});
+
+test("a queue hides a message for as long as the stack's options say", async () => {
+  await using stack = await startWorker({}, { visibilityTimeoutMs: { Jobs: 1000 }, retryDelayMs: 30_000 });
+  await stack.send("hold");
+  await starts(stack, 2);
+  await writeFile(`${stack.notesFile}.open`, "");
+  await isEmpty(stack);
+});

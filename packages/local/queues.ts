@@ -1,0 +1,48 @@
+/** The topology's queues in the SQS engine, each with its dead-letter queue. */
+import { CreateQueueCommand, SQSClient } from "@aws-sdk/client-sqs";
+import type { Queue, Topology } from "../../infra/topology.ts";
+import { ACCOUNT_ID, arn, clientConfig, physicalName } from "./aws.ts";
+
+export async function createQueues(endpoint: string, topology: Topology): Promise<void> {
+  const client = new SQSClient(clientConfig(endpoint));
+  try {
+    await Promise.all(
+      Object.entries(topology.queues).map(([name, queue]) => createQueue(client, name, queue)),
+    );
+  } finally {
+    client.destroy();
+  }
+}
+
+/** The engine itself names queues by a host under `.localhost`, which not every resolver knows. */
+export function queueUrl(endpoint: string, name: string): string {
+  return `${endpoint}/${ACCOUNT_ID}/${physicalName(name)}`;
+}
+
+export function deadLetterQueue(name: string): string {
+  return `${name}Dlq`;
+}
+
+async function createQueue(client: SQSClient, name: string, queue: Queue): Promise<void> {
+  const dlq = physicalName(deadLetterQueue(name));
+  const MessageRetentionPeriod = seconds(queue.retentionMs);
+  await client.send(new CreateQueueCommand({ QueueName: dlq, Attributes: { MessageRetentionPeriod } }));
+  await client.send(
+    new CreateQueueCommand({
+      QueueName: physicalName(name),
+      Attributes: {
+        MessageRetentionPeriod,
+        DelaySeconds: seconds(queue.delayMs),
+        VisibilityTimeout: seconds(queue.visibilityTimeoutMs),
+        RedrivePolicy: JSON.stringify({
+          deadLetterTargetArn: arn("sqs", dlq),
+          maxReceiveCount: queue.maxReceives,
+        }),
+      },
+    }),
+  );
+}
+
+function seconds(ms: number): string {
+  return String(Math.ceil(ms / 1000));
+}

@@ -1,0 +1,44 @@
+/** EventBridge Scheduler for one function: at a fixed rate, and never twice at once. */
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ACCOUNT_ID, arn, physicalName, REGION } from "./aws.ts";
+import type { FunctionPool } from "./function-pool.ts";
+
+export function startSchedule(pool: FunctionPool, everyMs: number, log: (line: string) => void) {
+  const stopping = new AbortController();
+  const finished = run();
+  return {
+    /** Ends when the invocation under way has, or the pool is stopped. */
+    async stop(): Promise<void> {
+      stopping.abort();
+      await finished;
+    },
+  };
+
+  async function run(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const nextAt = Date.now() + everyMs;
+      try {
+        await pool.invokeForResult(JSON.stringify(scheduledEvent(pool.name, new Date())));
+      } catch (error) {
+        if (!stopping.signal.aborted) log(`schedule: ${String(error)}`);
+      }
+      const waitMs = Math.max(0, nextAt - Date.now());
+      await sleep(waitMs, undefined, { signal: stopping.signal }).catch(() => {});
+    }
+  }
+}
+
+function scheduledEvent(name: string, now: Date) {
+  return {
+    version: "0",
+    id: randomUUID(),
+    "detail-type": "Scheduled Event",
+    source: "aws.scheduler",
+    account: ACCOUNT_ID,
+    time: now.toISOString().replace(/\.\d+Z$/, "Z"),
+    region: REGION,
+    resources: [arn("scheduler", `schedule/default/${physicalName(name)}`)],
+    detail: "{}",
+  };
+}

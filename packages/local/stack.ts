@@ -1,0 +1,186 @@
+/** The embedded stack: engines, the sandbox API, the functions of a topology and what invokes them. */
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Queue, Topology } from "../../infra/topology.ts";
+import { bundleAssets } from "./assets.ts";
+import { physicalName } from "./aws.ts";
+import { loadSecrets, lockDataDir, openDataDir } from "./data-dir.ts";
+import { type Endpoints, startEngines } from "./engines.ts";
+import { checkEnvironment, type Environment, withDefaults } from "./environment.ts";
+import { functionEnvironment, type Surroundings } from "./function-environment.ts";
+import { type FunctionPool, startFunctionPool } from "./function-pool.ts";
+import { startHttpFront } from "./http-front.ts";
+import { startQueueSource } from "./queue-source.ts";
+import { deadLetterQueue, queueUrl } from "./queues.ts";
+import { startSchedule } from "./schedule.ts";
+import { createScope, type Scope } from "./scope.ts";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const READY_WITHIN_MS = 30_000;
+const READY_POLL_MS = 50;
+
+export interface LocalStackOptions {
+  topology: Topology;
+  dataDir: string;
+  /** 0, the default, is any free one. */
+  port?: number;
+  /** Processes of the function behind HTTP, taken in turn. */
+  apiProcesses?: number;
+  /** Instead of every schedule's own rate. */
+  reapEveryMs?: number;
+  /** Instead of the queues' own, by name. */
+  visibilityTimeoutMs?: Readonly<Record<string, number>>;
+  /** When a message whose invocation failed is delivered again; AWS waits for the visibility timeout. */
+  retryDelayMs?: number;
+  /** What functions are handed variables from. */
+  env?: Environment;
+  /** Asked for until it answers 200. */
+  readyPath?: string;
+  onLog?: (line: string) => void;
+  /** Ends a start that is under way. */
+  signal?: AbortSignal;
+}
+
+export interface LocalStack extends AsyncDisposable {
+  url: string;
+  apiKey: string;
+  userId: string;
+  /** The topology's first table. */
+  tableName: string;
+  queueUrls: Record<string, string>;
+  endpoints: Endpoints;
+  processes(): { name: string; pid: number }[];
+  close(): Promise<void>;
+}
+
+export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
+  options.signal?.throwIfAborted();
+  const scope = createScope();
+  const abort = () => void scope.close();
+  options.signal?.addEventListener("abort", abort);
+  try {
+    return await start(options, scope);
+  } catch (error) {
+    await scope.close();
+    throw error;
+  } finally {
+    options.signal?.removeEventListener("abort", abort);
+  }
+}
+
+async function start(options: LocalStackOptions, scope: Scope): Promise<LocalStack> {
+  const { env = process.env, onLog: log = () => {}, readyPath = "/healthz" } = options;
+  checkEnvironment(env);
+  const topology = withVisibility(options.topology, options.visibilityTimeoutMs ?? {});
+  const dataDir = resolve(options.dataDir);
+  await openDataDir(dataDir);
+  scope.add(await lockDataDir(dataDir));
+  const front = await startHttpFront(options.port ?? 0, log);
+  scope.add(front.close);
+  const secrets = await loadSecrets(dataDir, topology, env.CONCIERGE_API_KEY);
+
+  log("starting the engines");
+  const controlToken = env.CONCIERGE_DEV_CONTROL === "true" ? secrets.AdminApiKey : undefined;
+  const engines = startEngines({ topology, dataDir, env, controlToken, log });
+  scope.add(engines.stop);
+  const [endpoints, assets] = await Promise.all([
+    engines.endpoints(),
+    bundleAssets(topology, ROOT, join(dataDir, "assets")),
+  ]);
+  if (endpoints.sandbox) log(`the sandbox API is at ${endpoints.sandbox}`);
+
+  log("starting the functions");
+  const variables = withDefaults(env, front.url, endpoints.sandbox);
+  const around = { topology, variables, secrets, assets, endpoints, root: ROOT };
+  const pools = startFunctions(around, join(dataDir, "cache"), options.apiProcesses ?? 1, log);
+  scope.add(() => stopAll(pools));
+  front.serve(httpPool(topology, pools));
+  await Promise.all(pools.map((pool) => pool.started));
+  await untilOk(new URL(readyPath, front.url));
+
+  const invokers = pools.flatMap((pool) => startInvokers(pool, topology, endpoints.sqs, options, log));
+  scope.add(async () => {
+    // Side by side: what is in flight ends with its function.
+    await Promise.all([front.close(), stopAll(invokers), stopAll(pools)]);
+  });
+
+  return {
+    url: front.url,
+    apiKey: secrets.AdminApiKey ?? "",
+    userId: variables.CONCIERGE_ADMIN_USER_ID ?? "",
+    tableName: physicalName(Object.keys(topology.table)[0] ?? ""),
+    queueUrls: queueUrls(topology, endpoints.sqs),
+    endpoints,
+    processes: () => [engines, ...pools].flatMap((part) => part.processes()),
+    close: scope.close,
+    [Symbol.asyncDispose]: scope.close,
+  };
+}
+
+function startFunctions(
+  around: Surroundings,
+  cacheDir: string,
+  apiProcesses: number,
+  log: (line: string) => void,
+): FunctionPool[] {
+  return Object.entries(around.topology.functions).map(([name, definition]) =>
+    startFunctionPool({
+      name,
+      definition,
+      env: functionEnvironment(name, definition, around),
+      cacheDir,
+      processes: definition.http ? apiProcesses : 1,
+      log,
+    }),
+  );
+}
+
+function startInvokers(
+  pool: FunctionPool,
+  topology: Topology,
+  endpoint: string,
+  { retryDelayMs = 1000, reapEveryMs }: LocalStackOptions,
+  log: (line: string) => void,
+): { stop(): Promise<void> }[] {
+  const { sources = [], scheduleEveryMs } = topology.functions[pool.name] ?? {};
+  const schedules =
+    scheduleEveryMs === undefined ? [] : [startSchedule(pool, reapEveryMs ?? scheduleEveryMs, log)];
+  return [
+    ...sources.map((source) => startQueueSource({ source, pool, endpoint, retryDelayMs, log })),
+    ...schedules,
+  ];
+}
+
+function withVisibility(topology: Topology, overrides: Readonly<Record<string, number>>): Topology {
+  const queues = Object.entries(topology.queues).map(([name, queue]): [string, Queue] => [
+    name,
+    { ...queue, visibilityTimeoutMs: overrides[name] ?? queue.visibilityTimeoutMs },
+  ]);
+  return { ...topology, queues: Object.fromEntries(queues) };
+}
+
+function httpPool(topology: Topology, pools: FunctionPool[]): FunctionPool {
+  const pool = pools.find(({ name }) => topology.functions[name]?.http);
+  if (!pool) throw new Error("no function of the topology is reached over HTTP");
+  return pool;
+}
+
+function queueUrls(topology: Topology, endpoint: string): Record<string, string> {
+  const names = Object.keys(topology.queues).flatMap((name) => [name, deadLetterQueue(name)]);
+  return Object.fromEntries(names.map((name) => [name, queueUrl(endpoint, name)]));
+}
+
+async function untilOk(url: URL): Promise<void> {
+  const deadline = Date.now() + READY_WITHIN_MS;
+  for (;;) {
+    const response = await fetch(url);
+    await response.body?.cancel();
+    if (response.status === 200) return;
+    if (Date.now() > deadline) throw new Error(`GET ${url.pathname} still answers ${response.status}`);
+    await new Promise((next) => setTimeout(next, READY_POLL_MS));
+  }
+}
+
+async function stopAll(parts: { stop(): Promise<void> }[]): Promise<void> {
+  await Promise.all(parts.map((part) => part.stop()));
+}
