@@ -8,7 +8,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "packages/provider": ["@concierge/core"],
   "packages/git": ["@concierge/core"],
   "packages/runner": [],
-  "packages/vercel-sandbox-local": [],
+  // Its help shows how it is imported.
+  "packages/vercel-sandbox-local": ["vercel-sandbox-local"],
   "packages/local": ["@concierge/core", "vercel-sandbox-local"],
   functions: [
     "@concierge/core",
