@@ -1,0 +1,115 @@
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { type SandboxApi, type SandboxApiOptions, startSandboxApi } from "./index.ts";
+
+const HELP = `Vercel's Sandbox API on loopback, for the real @vercel/sandbox SDK.
+
+Usage: vercel-sandbox-local [options]
+
+  --port <number>           port to listen on (default: a free one)
+  --data-dir <path>         where sandboxes and snapshots are kept (default: .vercel-sandbox-local)
+  --max-sandboxes <number>  sandboxes that may run at once (default: 2000)
+  --isolation <mode>        auto, bwrap or none (default: auto)
+  --control-token <token>   turn on the control routes, under this token
+  --json                    print one line of JSON when ready
+  --help                    print this
+`;
+
+const EXIT_USAGE = 2;
+
+export async function main(args: string[]): Promise<void> {
+  const parsed = parse(args);
+  if ("problem" in parsed) return fail(parsed.problem, EXIT_USAGE);
+  if (parsed.help) {
+    process.stdout.write(HELP);
+    return;
+  }
+  let api: SandboxApi;
+  try {
+    api = await startSandboxApi(parsed.options);
+  } catch (error) {
+    return fail(error instanceof Error ? error.message : String(error), 1);
+  }
+  let closing = false;
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.on(signal, () => {
+      if (closing) return;
+      closing = true;
+      api.close().then(
+        () => process.exit(0),
+        (error: unknown) => fail(String(error), 1),
+      );
+    });
+  }
+  process.stdout.write(
+    parsed.json ? `${JSON.stringify({ url: api.url, isolation: api.isolation })}\n` : greeting(api),
+  );
+}
+
+type Parsed = { problem: string } | { help: boolean; json: boolean; options: SandboxApiOptions };
+
+function parse(args: string[]): Parsed {
+  try {
+    const { values } = parseArgs({
+      args,
+      options: {
+        port: { type: "string" },
+        "data-dir": { type: "string", default: ".vercel-sandbox-local" },
+        "max-sandboxes": { type: "string" },
+        isolation: { type: "string", default: "auto" },
+        "control-token": { type: "string" },
+        json: { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
+      },
+    });
+    const port = wholeNumber("--port", values.port, 0, 65_535);
+    const maxSandboxes = wholeNumber("--max-sandboxes", values["max-sandboxes"], 1, 1_000_000);
+    return {
+      help: values.help,
+      json: values.json,
+      options: {
+        dataDir: path.resolve(values["data-dir"]),
+        isolation: isolationMode(values.isolation),
+        ...(port !== undefined && { port }),
+        ...(maxSandboxes !== undefined && { limits: { maxSandboxes } }),
+        ...(values["control-token"] !== undefined && { controlToken: values["control-token"] }),
+      },
+    };
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function wholeNumber(
+  name: string,
+  text: string | undefined,
+  least: number,
+  most: number,
+): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+  throw new Error(`${name} must be a whole number from ${least} to ${most}, not "${text}"`);
+}
+
+function isolationMode(text: string): "auto" | "bwrap" | "none" {
+  if (text === "auto" || text === "bwrap" || text === "none") return text;
+  throw new Error(`--isolation must be auto, bwrap or none, not "${text}"`);
+}
+
+function greeting({ url, isolation }: SandboxApi): string {
+  return `Vercel Sandbox API (local) on ${url}, isolation: ${isolation}
+
+  import { Sandbox } from "@vercel/sandbox";
+  import { localFetch } from "vercel-sandbox-local";
+  const local = { token: "local", teamId: "team_local", projectId: "prj_local", fetch: localFetch("${url}") };
+  const sandbox = await Sandbox.create(local);
+
+Ctrl-C stops every sandbox and ends it.
+`;
+}
+
+function fail(message: string, code: number): void {
+  process.stderr.write(`vercel-sandbox-local: ${message.split("\n")[0]}\n`);
+  process.exit(code);
+}

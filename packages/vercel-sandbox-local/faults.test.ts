@@ -1,0 +1,210 @@
+import { randomUUID } from "node:crypto";
+import { Sandbox } from "@vercel/sandbox";
+import { describe, expect } from "vitest";
+import { eventually, localTest, openService, refusedWith, sh } from "./fixture.ts";
+
+const controlTest = localTest("it needs the control routes");
+
+describe("faults", () => {
+  controlTest("a status is answered as often as it was told to be, and the SDK tries again", async () => {
+    await using service = await openService();
+    await service.fault({ route: "createSandbox", count: 2, effect: { type: "status", status: 503 } });
+    const sandbox = await service.create({ persistent: false });
+    expect(sandbox.status).toBe("running");
+    expect((await service.stats()).routes.createSandbox).toEqual({
+      requests: 3,
+      statuses: { 200: 1, 503: 2 },
+    });
+  });
+
+  controlTest("a status comes with its code and headers, and nothing is done", async () => {
+    await using service = await openService();
+    const headers = { "retry-after": "21" };
+    await service.fault({
+      method: "POST",
+      path: "/sandboxes$",
+      effect: { type: "status", status: 429, code: "slow_down", headers },
+    });
+    // The SDK does not wait longer than 20 seconds.
+    expect(await refusedWith(service.create())).toEqual({ status: 429, code: "slow_down" });
+    expect((await service.stats()).running).toBe(0);
+  });
+
+  controlTest("a dropped connection did nothing", async () => {
+    await using service = await openService();
+    await service.fault({ route: "createSandbox", count: 3, effect: { type: "drop" } });
+    await expect(service.create({ name: "dropped" })).rejects.toThrow();
+    expect((await Sandbox.list(service.credentials)).sandboxes).toEqual([]);
+  });
+
+  controlTest("a create whose answer was lost has made its sandbox, and the retry is told so", async () => {
+    await using service = await openService();
+    await service.fault({ route: "createSandbox", effect: { type: "commitLate", drop: true } });
+    expect(await refusedWith(service.create({ name: "lost" }))).toEqual({ status: 400, code: "bad_request" });
+    const found = await Sandbox.get({ ...service.credentials, name: "lost" });
+    expect(found.status).toBe("running");
+  });
+
+  controlTest(
+    "a command whose answer was lost has started, and the SDK's retry starts it again",
+    async () => {
+      await using service = await openService();
+      const sandbox = await service.create({ persistent: false });
+      await service.fault({ route: "runCommand", effect: { type: "commitLate", drop: true } });
+      const command = await sandbox.runCommand({
+        cmd: "sh",
+        args: ["-c", "echo ran >> runs"],
+        detached: true,
+      });
+      await command.wait();
+      expect(await eventually(async () => (await sh(sandbox, "cat runs")) === "ran\nran")).toBe(true);
+    },
+  );
+
+  controlTest(
+    "a command whose answer is late runs while its caller still waits, or has given up",
+    async () => {
+      await using service = await openService();
+      const sandbox = await service.create({ persistent: false });
+      await service.fault({ route: "runCommand", effect: { type: "commitLate", delayMs: 60_000 } });
+      const late = sandbox.currentSession().runCommand({
+        cmd: "touch",
+        args: ["started"],
+        detached: true,
+        signal: AbortSignal.timeout(500),
+      });
+      await expect(late).rejects.toThrow();
+      await eventually(async () => (await sandbox.readFileToBuffer({ path: "started" })) !== null);
+    },
+  );
+
+  controlTest("a hang never answers, and a delay answers late", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    await service.fault({ route: "stopSession", effect: { type: "hang" } });
+    await expect(sandbox.stop({ signal: AbortSignal.timeout(200) })).rejects.toThrow();
+    expect((await Sandbox.get({ ...service.credentials, name: sandbox.name })).status).toBe("running");
+    await service.fault({ route: "stopSession", effect: { type: "delay", delayMs: 150 } });
+    const before = performance.now();
+    await sandbox.stop();
+    expect(performance.now() - before).toBeGreaterThan(140);
+  });
+
+  controlTest("faults can be cleared", async () => {
+    await using service = await openService();
+    await service.fault({ count: 100, effect: { type: "drop" } });
+    const cleared = await control(service.url, "control", "DELETE", "/faults");
+    expect(cleared.status).toBe(200);
+    expect((await service.create({ persistent: false })).status).toBe("running");
+  });
+
+  controlTest("the control routes want their own token, and are not there without one", async () => {
+    await using service = await openService();
+    for (const token of ["", "token", "controlled"]) {
+      expect((await control(service.url, token, "GET", "/stats")).status).toBe(403);
+    }
+    expect((await control(service.url, "control", "GET", "/nothing")).status).toBe(404);
+    await using without = await openService({ controlToken: undefined });
+    expect((await control(without.url, "control", "GET", "/stats")).status).toBe(404);
+  });
+
+  controlTest("a fault that makes no sense is refused with 400", async () => {
+    await using service = await openService();
+    const response = await control(service.url, "control", "POST", "/faults", {
+      effect: { type: "explode" },
+    });
+    expect(response.status).toBe(400);
+  });
+});
+
+describe("latencies", () => {
+  controlTest("creating and stopping take as long as they are told to", async () => {
+    await using service = await openService({ latency: { createMs: 300 } });
+    const before = performance.now();
+    const sandbox = await service.create({ persistent: false });
+    expect(performance.now() - before).toBeGreaterThan(290);
+    await service.latency({ stopMs: 300 });
+    const stopping = performance.now();
+    await sandbox.stop();
+    expect(performance.now() - stopping).toBeGreaterThan(290);
+  });
+
+  controlTest("an install takes that long at least, other commands do not, and a kill ends it", async () => {
+    await using service = await openService({ latency: { installMs: 60_000 } });
+    const sandbox = await service.create({ persistent: false });
+    await sandbox.writeFiles([{ path: "/tmp/bin/npm", content: "#!/bin/sh\ntrue", mode: 0o755 }]);
+    const npm = { cmd: "npm", env: { PATH: "/tmp/bin:/usr/bin:/bin" } };
+    expect((await sandbox.runCommand({ ...npm, args: ["--version"] })).exitCode).toBe(0);
+    const install = await sandbox.runCommand({ ...npm, args: ["install"], detached: true });
+    await service.latency({ installMs: 200 });
+    const before = performance.now();
+    expect((await sandbox.runCommand({ ...npm, args: ["ci"] })).exitCode).toBe(0);
+    expect(performance.now() - before).toBeGreaterThan(190);
+    expect((await sandbox.getCommand(install.cmdId)).exitCode).toBeNull();
+    await install.kill("SIGKILL");
+    expect((await install.wait()).exitCode).toBe(137);
+  });
+});
+
+describe("limits", () => {
+  controlTest("one sandbox over the most is a 429 with a Retry-After, until one has ended", async () => {
+    await using service = await openService({ limits: { maxSandboxes: 2, retryAfterSeconds: 30 } });
+    const first = await service.create({ persistent: false });
+    await service.create({ persistent: false });
+    const third = service.create({ persistent: false });
+    const error = (await third.catch((reason: unknown) => reason)) as { response: Response };
+    expect(error.response.status).toBe(429);
+    expect(error.response.headers.get("retry-after")).toBe("30");
+    await first.stop();
+    expect((await service.create({ persistent: false })).status).toBe("running");
+  });
+
+  controlTest("the SDK waits out a short Retry-After and gets its sandbox", async () => {
+    await using service = await openService({ limits: { maxSandboxes: 1, retryAfterSeconds: 1 } });
+    const first = await service.create({ persistent: false });
+    const second = service.create({ persistent: false });
+    await eventually(async () => ((await service.stats()).routes.createSandbox?.requests ?? 0) >= 2);
+    await first.stop();
+    expect((await second).status).toBe("running");
+  });
+
+  controlTest("a resume counts as a sandbox too", async () => {
+    await using service = await openService({ limits: { maxSandboxes: 1, retryAfterSeconds: 30 } });
+    const first = await service.create();
+    await first.stop();
+    await service.create({ persistent: false });
+    expect((await refusedWith(first.runCommand("true"))).status).toBe(429);
+  });
+});
+
+describe("tokens", () => {
+  controlTest("a call without a token, or with a wrong one, is a 403", async () => {
+    await using service = await openService({ tokens: ["right"] });
+    const wrong = Sandbox.create({ ...service.credentials, token: `wrong-${randomUUID()}` });
+    expect((await refusedWith(wrong)).status).toBe(403);
+    expect((await fetch(`${service.url}/api/v2/sandboxes`)).status).toBe(403);
+    const right = await Sandbox.create({ ...service.credentials, token: "right", persistent: false });
+    expect(right.status).toBe("running");
+  });
+
+  controlTest("a path that is no route is a 404", async () => {
+    await using service = await openService();
+    const response = await fetch(`${service.url}/api/v9/nothing`, { headers: { authorization: "Bearer x" } });
+    expect(response.status).toBe(404);
+    expect(await response.json()).toMatchObject({ error: { code: "not_found" } });
+  });
+});
+
+function control(
+  url: string,
+  token: string,
+  method: string,
+  route: string,
+  body?: object,
+): Promise<Response> {
+  return fetch(`${url}/_control${route}`, {
+    method,
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+}

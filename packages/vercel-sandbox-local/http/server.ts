@@ -1,0 +1,169 @@
+import { timingSafeEqual } from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { z } from "zod";
+import type { ResolvedOptions } from "../options.ts";
+import { ApiError } from "./errors.ts";
+import type { Fault, Faults } from "./faults.ts";
+import { type Call, match, type Reply, type Route } from "./routing.ts";
+
+const API_PREFIX = "/api";
+const CONTROL_PREFIX = "/_control";
+const KEEP_ALIVE_MS = 75_000;
+
+interface ServerParts {
+  options: ResolvedOptions;
+  routes: Route[];
+  control: Route[];
+  faults: Faults;
+}
+
+export function createHttpServer({ options, routes, control, faults }: ServerParts): Server {
+  const server = createServer((request, response) => {
+    // A client that goes away ends what only it was waiting for: a log stream, a wait.
+    const gone = new AbortController();
+    response.on("close", () => gone.abort());
+    answer(request, response, gone.signal).catch((error: unknown) => {
+      options.onLog(`${request.method} ${request.url}: ${String(error)}`);
+      response.destroy();
+    });
+  });
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  return server;
+
+  async function answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const url = new URL(request.url ?? "/", "http://localhost");
+    const inControl = url.pathname.startsWith(`${CONTROL_PREFIX}/`) && options.controlToken !== undefined;
+    const prefix = inControl ? CONTROL_PREFIX : API_PREFIX;
+    const path = url.pathname.startsWith(`${prefix}/`) ? url.pathname.slice(prefix.length) : "";
+    const found = match(inControl ? control : routes, request.method ?? "GET", path);
+    const name = found?.route.name ?? "unknown";
+    const fault = inControl ? undefined : faults.take(request.method ?? "GET", name, path);
+    if (!inControl) faults.countRequest(name);
+    if (fault && (await interrupted(fault, name, response, signal))) return;
+
+    const reply = await attempt(async () => {
+      authorize(request, inControl ? [options.controlToken ?? ""] : options.tokens);
+      if (!found) throw new ApiError("not_found", "The requested resource does not exist.");
+      return found.route.handle(callOf(request, url, found.params, signal));
+    });
+    request.resume();
+    if (!inControl) faults.countReply(name, reply.status);
+    if (fault?.type === "commitLate") {
+      await sleep(fault.delayMs, undefined, { ref: false });
+      if (fault.drop) return abandon(reply, response);
+    }
+    await send(reply, response);
+  }
+
+  /** Faults that come before anything was done. Says whether the request is dealt with. */
+  async function interrupted(
+    fault: Fault,
+    name: string,
+    response: ServerResponse,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    switch (fault.type) {
+      case "status":
+        faults.countReply(name, fault.status);
+        await send(errorReply(fault.status, fault.code, fault.message, fault.headers), response);
+        return true;
+      case "drop":
+        response.destroy();
+        return true;
+      case "hang":
+        await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+        return true;
+      case "delay":
+        await sleep(fault.delayMs, undefined, { ref: false });
+        return false;
+      case "commitLate":
+        return false;
+    }
+  }
+
+  async function attempt(handle: () => Promise<Reply>): Promise<Reply> {
+    try {
+      return await handle();
+    } catch (error) {
+      if (error instanceof ApiError)
+        return errorReply(error.status, error.code, error.message, error.headers);
+      if (error instanceof z.ZodError) return errorReply(400, "bad_request", z.prettifyError(error), {});
+      options.onLog(`unexpected: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+      return errorReply(500, "internal_server_error", "An unexpected error happened.", {});
+    }
+  }
+
+  function callOf(request: IncomingMessage, url: URL, params: string[], signal: AbortSignal): Call {
+    return {
+      params,
+      signal,
+      query: url.searchParams,
+      body: bodyOf(request),
+      header: (name) => {
+        const value = request.headers[name];
+        return Array.isArray(value) ? value[0] : value;
+      },
+      json: async (schema) => schema.parse(await readJson(bodyOf(request), options.limits.maxJsonBytes)),
+    };
+  }
+}
+
+function authorize(request: IncomingMessage, tokens: string[] | undefined): void {
+  const [, given] = /^Bearer (.+)$/i.exec(request.headers.authorization ?? "") ?? [];
+  if (given !== undefined && (tokens === undefined || tokens.some((token) => sameText(token, given)))) return;
+  throw new ApiError("forbidden", "Not authorized");
+}
+
+function sameText(a: string, b: string): boolean {
+  const [left, right] = [Buffer.from(a), Buffer.from(b)];
+  return left.length === right.length && timingSafeEqual(left, right);
+}
+
+// A reader that gives up must not take the connection with it, or nobody would hear why.
+function bodyOf(request: IncomingMessage): AsyncIterable<Buffer> {
+  return request.iterator({ destroyOnReturn: false });
+}
+
+async function readJson(body: AsyncIterable<Buffer>, maxBytes: number): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > maxBytes) throw new ApiError("payload_too_large", `The body is over ${maxBytes} bytes.`);
+    chunks.push(chunk);
+  }
+  try {
+    return size === 0 ? {} : JSON.parse(Buffer.concat(chunks).toString("utf8"));
+  } catch {
+    throw new ApiError("bad_request", "The body is not JSON.");
+  }
+}
+
+async function send(reply: Reply, response: ServerResponse): Promise<void> {
+  if ("json" in reply) {
+    response.writeHead(reply.status, { "content-type": "application/json", ...reply.headers });
+    response.end(JSON.stringify(reply.json));
+    return;
+  }
+  response.writeHead(reply.status, { "content-type": reply.contentType });
+  response.flushHeaders();
+  await pipeline(Readable.from(reply.stream), response).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
+  });
+}
+
+async function abandon(reply: Reply, response: ServerResponse): Promise<void> {
+  response.destroy();
+  if ("stream" in reply) await reply.stream.return(undefined);
+}
+
+function errorReply(status: number, code: string, message: string, headers: Record<string, string>): Reply {
+  return { status, headers, json: { error: { code, message } } };
+}

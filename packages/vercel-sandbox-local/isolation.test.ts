@@ -1,0 +1,178 @@
+import { randomUUID } from "node:crypto";
+import { readdirSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import path from "node:path";
+import { Sandbox } from "@vercel/sandbox";
+import { describe, expect } from "vitest";
+import {
+  eventually,
+  hostProcesses,
+  isolationTest,
+  localTest,
+  openService,
+  sh,
+  temporaryDirectory,
+} from "./fixture.ts";
+
+describe("processes", () => {
+  isolationTest("a daemon outlives the command that left it, and dies with the sandbox", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    const mark = `9${Date.now()}`;
+    await sh(sandbox, `setsid sleep ${mark} </dev/null >/dev/null 2>&1 &`);
+    expect(await sh(sandbox, "ps -eo args")).toContain(`sleep ${mark}`);
+    await sandbox.stop();
+    expect(hostProcesses(`sleep ${mark}`)).toEqual([]);
+  });
+
+  isolationTest("a sandbox sees its own processes and no others", async () => {
+    await using service = await openService();
+    const [one, two] = [
+      await service.create({ persistent: false }),
+      await service.create({ persistent: false }),
+    ];
+    await one.runCommand({ cmd: "sleep", args: ["4321"], detached: true });
+    expect(await sh(one, "ps -eo args")).toContain("sleep 4321");
+    expect(await sh(two, "ps -eo args")).not.toContain("sleep 4321");
+    expect(await sh(two, `kill -0 ${process.pid} 2>&1 || echo none`)).toContain("none");
+  });
+
+  isolationTest("orphans are reaped", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    await sh(sandbox, "for i in 1 2 3 4 5; do setsid sh -c 'sleep 0.01 &' & done; wait");
+    await eventually(async () => !(await sh(sandbox, "ps -eo stat,comm")).includes("Z"));
+  });
+
+  isolationTest("a sandboxed pkill of node, and a SIGTERM to everything, leave the sandbox up", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    await sandbox.runCommand("pkill", ["-KILL", "-f", "node"]);
+    await sandbox.runCommand("sh", ["-c", "trap '' TERM; kill -TERM -1"]);
+    expect(await sh(sandbox, "echo up")).toBe("up");
+  });
+
+  localTest("only here is the first process ours to kill")(
+    "killing everything aborts the session, and a persistent sandbox comes back from its files",
+    async ({ skip }) => {
+      await using service = await openService();
+      if (service.isolation === "none") skip("there is no namespace to end");
+      const sandbox = await service.create();
+      await sh(sandbox, "echo kept > note");
+      // On the session: the sandbox would resume on the failure and be killed again.
+      const killing = sandbox.currentSession().runCommand("sh", ["-c", "kill -9 -1"]);
+      await killing.catch(() => {});
+      const { name } = sandbox;
+      await eventually(
+        async () => (await Sandbox.get({ ...service.credentials, name })).status === "aborted",
+      );
+      expect(await sh(sandbox, "cat note")).toBe("kept");
+    },
+  );
+
+  isolationTest("many sandboxes at once are each alone with their files", async () => {
+    await using service = await openService();
+    const count = 20;
+    const sandboxes = await Promise.all(
+      Array.from({ length: count }, () => service.create({ persistent: false })),
+    );
+    const answers = await Promise.all(
+      sandboxes.map(async (sandbox, index) => {
+        await sandbox.writeFiles([{ path: "number", content: String(index) }]);
+        return sh(sandbox, "cat number");
+      }),
+    );
+    expect(answers).toEqual(sandboxes.map((_, index) => String(index)));
+  });
+});
+
+describe("files", () => {
+  isolationTest("/tmp is the sandbox's own", async () => {
+    await using service = await openService();
+    const [one, two] = [
+      await service.create({ persistent: false }),
+      await service.create({ persistent: false }),
+    ];
+    const file = `/tmp/${randomUUID()}`;
+    await sh(one, `echo mine > ${file}`);
+    expect(await sh(one, `cat ${file}`)).toBe("mine");
+    expect(await sh(two, `cat ${file} 2>&1 || true`)).toContain("No such file");
+    expect(hostProcesses(file)).toEqual([]);
+  });
+
+  isolationTest("the system cannot be written to", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    for (const target of ["/usr/bin/evil", "/etc/passwd", "/usr/lib/evil"]) {
+      const finished = await sandbox.runCommand("sh", ["-c", `echo evil >> ${target}`]);
+      expect(finished.exitCode, target).not.toBe(0);
+    }
+  });
+
+  isolationTest("the kernel's settings cannot be written to", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    const setting = "/proc/sys/kernel/core_pattern";
+    const finished = await sandbox.runCommand("sh", [
+      "-c",
+      `value=$(cat ${setting}); echo "$value" > ${setting}`,
+    ]);
+    expect(finished.exitCode).not.toBe(0);
+  });
+
+  localTest("it looks for this machine's files")(
+    "nothing of the host's home or data can be seen",
+    async ({ skip }) => {
+      await using service = await openService();
+      if (service.isolation === "none") skip("there is no namespace");
+      await using host = await temporaryDirectory();
+      await writeFile(path.join(host.path, "secret"), "secret");
+      const sandbox = await service.create({ persistent: false });
+      for (const target of [host.path, service.dataDir, "/root", "/etc/shadow", import.meta.dirname]) {
+        const finished = await sandbox.runCommand("ls", [target]);
+        expect(finished.exitCode, target).not.toBe(0);
+      }
+    },
+  );
+
+  localTest("it looks at this machine's files")(
+    "links in the place of mount points do not lead the next session out",
+    async ({ skip }) => {
+      await using service = await openService();
+      if (service.isolation === "none") skip("there is no namespace");
+      await using host = await temporaryDirectory();
+      const sandbox = await service.create();
+      const outside = `/oldroot${host.path}/made`;
+      const replace = (target: string) =>
+        `rm -rf ${target} 2>/dev/null; ln -s ${outside} ${target} 2>/dev/null`;
+      for (const target of ["/vercel/runtimes", "/vercel/sandbox", "/home/vercel-sandbox", "/tmp", "/run"]) {
+        await sandbox.runCommand({ cmd: "sh", args: ["-c", replace(target)], cwd: "/" });
+      }
+      await sandbox.stop();
+      expect((await sandbox.runCommand({ cmd: "true", cwd: "/" })).exitCode).toBe(0);
+      expect(readdirSync(host.path)).toEqual([]);
+    },
+  );
+
+  isolationTest("a sandbox runs as an ordinary user with Node 24 first in its path", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false, runtime: "node24" });
+    expect(await sh(sandbox, "id -un; id -u")).toBe("vercel-sandbox\n1000");
+    expect(await sh(sandbox, "node -p 'process.versions.node.split(`.`)[0]'")).toBe("24");
+  });
+});
+
+localTest("the host's loopback is not reachable from there")("a sandbox reaches loopback", async () => {
+  await using service = await openService();
+  const server = createServer((_request, response) => response.end("called back"));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const sandbox = await service.create({ persistent: false });
+  const code = `fetch("http://127.0.0.1:${port}").then((r) => r.text()).then(console.log)`;
+  const finished = await sandbox.runCommand("node", ["-e", code]);
+  server.close();
+  server.closeAllConnections();
+  expect(await finished.stdout()).toBe("called back\n");
+});

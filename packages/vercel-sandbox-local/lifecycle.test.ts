@@ -1,0 +1,323 @@
+import { randomUUID } from "node:crypto";
+import { Sandbox } from "@vercel/sandbox";
+import { describe, expect, test } from "vitest";
+import { eventually, localTest, openService, refusedWith, sh } from "./fixture.ts";
+
+describe("creating", () => {
+  test("a sandbox is created with everything that was asked for", async () => {
+    await using service = await openService();
+    const name = `box-${randomUUID()}`;
+    const sandbox = await service.create({
+      name,
+      runtime: "node24",
+      timeout: 120_000,
+      tags: { team: "infra", env: "test" },
+      env: { GREETING: "hello" },
+      resources: { vcpus: 4 },
+      ports: [3000],
+      persistent: false,
+    });
+    expect(sandbox).toMatchObject({
+      name,
+      status: "running",
+      persistent: false,
+      runtime: "node24",
+      timeout: 120_000,
+      vcpus: 4,
+      memory: 8192,
+      cwd: "/vercel/sandbox",
+      tags: { team: "infra", env: "test" },
+    });
+    expect(sandbox.routes.map(({ port }) => port)).toEqual([3000]);
+    expect(sandbox.domain(3000)).toMatch(/^https:\/\/.+\.vercel\.run$/);
+    expect(await sh(sandbox, "echo $GREETING; pwd")).toBe("hello\n/vercel/sandbox");
+  });
+
+  test("a name that exists is refused with 400 and leaves the first as it is", async () => {
+    await using service = await openService();
+    const first = await service.create({ name: `box-${randomUUID()}` });
+    expect(await refusedWith(service.create({ name: first.name }))).toEqual({
+      status: 400,
+      code: "bad_request",
+    });
+    expect(await sh(first, "echo here")).toBe("here");
+  });
+
+  test("of ten creates with one name at once, one wins", async () => {
+    await using service = await openService();
+    const name = `box-${randomUUID()}`;
+    const results = await Promise.allSettled(Array.from({ length: 10 }, () => service.create({ name })));
+    expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+  });
+
+  test("getOrCreate creates once and then gets", async () => {
+    await using service = await openService();
+    const created: string[] = [];
+    const params = {
+      ...service.credentials,
+      name: `box-${randomUUID()}`,
+      onCreate: async (sandbox: Sandbox) => void created.push(sandbox.name),
+    };
+    const first = await Sandbox.getOrCreate(params);
+    const second = await Sandbox.getOrCreate(params);
+    expect(second.currentSession().sessionId).toBe(first.currentSession().sessionId);
+    expect(created).toEqual([params.name]);
+    await first.delete();
+  });
+
+  test.each([
+    ["more than five tags", { tags: { a: "1", b: "2", c: "3", d: "4", e: "5", f: "6" } }],
+    ["a timeout over a day", { timeout: 25 * 3_600_000 }],
+    ["a timeout of nothing", { timeout: 0 }],
+    ["a name with a slash", { name: "a/b" }],
+    ["a runtime that is none", { runtime: "cobol" }],
+    ["sixteen ports", { ports: Array.from({ length: 16 }, (_, index) => 3000 + index) }],
+  ])("%s is refused with 400", async (_what, params) => {
+    await using service = await openService();
+    expect((await refusedWith(service.create(params))).status).toBe(400);
+  });
+
+  test("a network policy is accepted, reported, and never tells a header's value", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({
+      networkPolicy: {
+        allow: {
+          "api.example.com": [{ transform: [{ headers: { authorization: "secret" } }] }],
+          "*.npmjs.org": [],
+        },
+        subnets: { deny: ["10.0.0.0/8"] },
+      },
+    });
+    expect(sandbox.networkPolicy).toEqual({
+      allow: {
+        "api.example.com": [{ transform: [{ headers: { authorization: "<redacted>" } }] }],
+        "*.npmjs.org": [],
+      },
+      subnets: { deny: ["10.0.0.0/8"] },
+    });
+    expect(await sandbox.updateNetworkPolicy("deny-all")).toBe("deny-all");
+  });
+});
+
+describe("getting and listing", () => {
+  test("a sandbox that is not there is a 404", async () => {
+    await using service = await openService();
+    const missing = Sandbox.get({ ...service.credentials, name: `no-${randomUUID()}` });
+    expect(await refusedWith(missing)).toEqual({ status: 404, code: "not_found" });
+  });
+
+  test("getting a stopped sandbox does not resume it, and asking to resume does", async () => {
+    await using service = await openService();
+    const sandbox = await service.create();
+    const { name } = sandbox;
+    await sandbox.stop();
+    expect((await Sandbox.get({ ...service.credentials, name })).status).toBe("stopped");
+    let resumes = 0;
+    const onResume = async () => {
+      resumes += 1;
+    };
+    const again = await Sandbox.get({ ...service.credentials, name, resume: true, onResume });
+    expect(again.status).toBe("running");
+    expect(resumes).toBe(1);
+  });
+
+  test("a list is filtered by tag and by prefix", async () => {
+    await using service = await openService();
+    const mark = randomUUID();
+    await service.create({ name: `one-${mark}`, tags: { mark, kind: "a" } });
+    await service.create({ name: `two-${mark}`, tags: { mark, kind: "b" } });
+    const byTag = await Sandbox.list({ ...service.credentials, tags: { mark } });
+    expect(byTag.sandboxes.map(({ name }) => name).sort()).toEqual([`one-${mark}`, `two-${mark}`]);
+    const byPrefix = await Sandbox.list({
+      ...service.credentials,
+      namePrefix: `two-${mark}`,
+      sortBy: "name",
+    });
+    expect(byPrefix.sandboxes.map(({ name }) => name)).toEqual([`two-${mark}`]);
+  });
+
+  localTest("it counts on being alone")(
+    "pages follow each other, in both orders, with nothing twice",
+    async () => {
+      await using service = await openService();
+      const names = ["a", "b", "c", "d", "e"];
+      for (const name of names) await service.create({ name, persistent: false });
+      const list = (sortOrder: "asc" | "desc") =>
+        Sandbox.list({ ...service.credentials, limit: 2, sortBy: "name", sortOrder });
+      const ascending = await list("asc");
+      expect(ascending.pagination).toMatchObject({ count: 2, next: expect.any(String) });
+      expect((await ascending.toArray()).map(({ name }) => name)).toEqual(names);
+      expect((await (await list("desc")).toArray()).map(({ name }) => name)).toEqual(names.toReversed());
+    },
+  );
+
+  localTest("it changes the list while it is read")(
+    "a page is right after a sandbox before it is gone",
+    async () => {
+      await using service = await openService();
+      const sandboxes = [];
+      for (const name of ["a", "b", "c"]) sandboxes.push(await service.create({ name }));
+      const page = await Sandbox.list({ ...service.credentials, limit: 1, sortBy: "name", sortOrder: "asc" });
+      await sandboxes[0]?.delete();
+      expect((await page.toArray()).map(({ name }) => name)).toEqual(["a", "b", "c"]);
+    },
+  );
+
+  localTest("it needs two projects")("a project does not see another's sandboxes", async () => {
+    await using service = await openService();
+    await service.create({ name: "mine" });
+    const other = { ...service.credentials, projectId: "prj_other" };
+    expect((await Sandbox.list(other)).sandboxes).toEqual([]);
+    expect((await refusedWith(Sandbox.get({ ...other, name: "mine" }))).status).toBe(404);
+  });
+});
+
+describe("stopping and resuming", () => {
+  test("a persistent sandbox comes back with its files, in a new session, when it is used", async () => {
+    await using service = await openService();
+    const sandbox = await service.create();
+    const before = sandbox.currentSession().sessionId;
+    await sh(
+      sandbox,
+      "echo kept > note; echo home > ~/note; mkdir -p deep/er; ln -s note link; chmod 700 note",
+    );
+    const { snapshot } = await sandbox.stop();
+    expect(snapshot).toMatchObject({ status: "created", sourceSessionId: before });
+    expect(await sh(sandbox, "cat link ~/note; stat -c %a note; ls -d deep/er")).toBe(
+      "kept\nhome\n700\ndeep/er",
+    );
+    expect(sandbox.currentSession().sessionId).not.toBe(before);
+    const sessions = await (await sandbox.listSessions({ sortOrder: "asc" })).toArray();
+    expect(sessions.map(({ status }) => status)).toEqual(["stopped", "running"]);
+  });
+
+  test("uses at once of a stopped sandbox make one new session", async () => {
+    await using service = await openService();
+    const sandbox = await service.create();
+    await sandbox.stop();
+    const others = await Promise.all(
+      Array.from({ length: 5 }, () => Sandbox.get({ ...service.credentials, name: sandbox.name })),
+    );
+    await Promise.all(others.map((other) => other.runCommand("true")));
+    expect(new Set(others.map((other) => other.currentSession().sessionId)).size).toBe(1);
+  });
+
+  test("what a session is asked after its stop is a 410 and does not bring it back", async () => {
+    await using service = await openService();
+    const sandbox = await service.create();
+    const session = sandbox.currentSession();
+    const command = await session.runCommand({ cmd: "sleep", args: ["1000"], detached: true });
+    await session.stop();
+    const stopped = { status: 410, code: "sandbox_stopped" };
+    expect(await refusedWith(session.runCommand("true"))).toEqual(stopped);
+    expect(await refusedWith(session.writeFiles([{ path: "a", content: "a" }]))).toEqual(stopped);
+    expect((await refusedWith(session.readFile({ path: "a" }))).status).toBe(410);
+    expect(await refusedWith(session.extendTimeout(1_000))).toEqual(stopped);
+    expect(await refusedWith(command.kill())).toEqual(stopped);
+    expect(await refusedWith(session.getCommand(command.cmdId))).toEqual(stopped);
+    expect((await Sandbox.get({ ...service.credentials, name: sandbox.name })).status).toBe("stopped");
+  });
+
+  test("a sandbox that is not persistent does not come back", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    const { snapshot } = await sandbox.stop();
+    expect(snapshot).toBeUndefined();
+    expect((await refusedWith(sandbox.runCommand("true"))).status).toBe(410);
+  });
+
+  test("stopping twice is stopping once", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    const session = sandbox.currentSession();
+    const [first, second] = await Promise.all([session.stop(), session.stop()]);
+    expect([first.session.status, second.session.status]).toEqual(["stopped", "stopped"]);
+  });
+
+  localTest("it sets a latency")(
+    "a session that is stopping answers 422, and a use waits for the next one",
+    async () => {
+      await using service = await openService();
+      const sandbox = await service.create();
+      const session = sandbox.currentSession();
+      await service.latency({ stopMs: 300 });
+      const stopping = Sandbox.get({ ...service.credentials, name: sandbox.name }).then((other) =>
+        other.stop(),
+      );
+      const code = await eventually(async () => {
+        const attempt = await session.runCommand("true").then(
+          () => undefined,
+          (error: { json?: { error: { code: string } } }) => error.json?.error.code,
+        );
+        return attempt;
+      });
+      expect(code).toBe("sandbox_stopping");
+      expect(await sh(sandbox, "echo again")).toBe("again");
+      await stopping;
+      expect(sandbox.currentSession().sessionId).not.toBe(session.sessionId);
+    },
+  );
+
+  localTest("it waits for a timeout of a second")(
+    "a session ends at its timeout, and an extension moves that",
+    async () => {
+      await using service = await openService({ limits: { minTimeoutMs: 1 } });
+      const brief = await service.create({ timeout: 200, persistent: false });
+      const longer = await service.create({ timeout: 200, persistent: false });
+      await longer.extendTimeout(60_000);
+      expect(longer.currentSession().timeout).toBe(60_200);
+      const statusOf = async ({ name }: Sandbox) =>
+        (await Sandbox.get({ ...service.credentials, name })).status;
+      await eventually(async () => (await statusOf(brief)) === "stopped");
+      expect(await statusOf(longer)).toBe("running");
+    },
+  );
+
+  test("a timeout cannot be extended over the most", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    expect((await refusedWith(sandbox.extendTimeout(25 * 3_600_000))).status).toBe(400);
+  });
+});
+
+describe("changing and deleting", () => {
+  test("an update changes what it names and nothing else", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ tags: { a: "1" }, timeout: 60_000 });
+    await sandbox.update({ tags: { b: "2" }, timeout: 90_000, persistent: false });
+    const read = await Sandbox.get({ ...service.credentials, name: sandbox.name });
+    expect(read).toMatchObject({
+      tags: { b: "2" },
+      timeout: 90_000,
+      persistent: false,
+      vcpus: sandbox.vcpus,
+    });
+    expect(read.currentSession().timeout).toBe(90_000);
+  });
+
+  test("a deleted sandbox is gone, its session too, and its name is free", async () => {
+    await using service = await openService();
+    const sandbox = await service.create();
+    await sandbox.delete();
+    const { name } = sandbox;
+    expect((await refusedWith(Sandbox.get({ ...service.credentials, name }))).status).toBe(404);
+    expect((await refusedWith(sandbox.currentSession().runCommand("true"))).status).toBe(404);
+    expect((await service.create({ name })).name).toBe(name);
+  });
+
+  test("a fork has the files and the settings of its origin, and its own from then on", async () => {
+    await using service = await openService();
+    const origin = await service.create({ env: { COLOUR: "red" }, tags: { kind: "origin" } });
+    await sh(origin, "echo origin > file");
+    await origin.stop();
+    const fork = await Sandbox.fork({
+      ...service.credentials,
+      sourceSandbox: origin.name,
+      tags: { kind: "fork" },
+    });
+    expect(await sh(fork, "cat file; echo $COLOUR; echo fork > file")).toBe("origin\nred");
+    expect(fork.tags).toEqual({ kind: "fork" });
+    expect(await sh(origin, "cat file")).toBe("origin");
+    await fork.delete();
+  });
+});

@@ -1,0 +1,225 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { Sandbox, Snapshot } from "@vercel/sandbox";
+import { describe, expect } from "vitest";
+import {
+  eventually,
+  hostProcesses,
+  isolationTest,
+  localTest,
+  openService,
+  refusedWith,
+  sh,
+  spawnApi,
+  temporaryDirectory,
+} from "./fixture.ts";
+import { startSandboxApi } from "./index.ts";
+
+const restartTest = localTest("it restarts the API");
+
+describe("a restart", () => {
+  for (const [how, signal] of [
+    ["ended", "SIGTERM"],
+    ["was killed", "SIGKILL"],
+  ] as const) {
+    restartTest(`after the API ${how}, sandboxes are stopped and what they kept is there`, async () => {
+      await using directory = await temporaryDirectory();
+      await using before = await spawnApi(directory.path);
+      const kept = await Sandbox.create({ ...before.credentials, name: "kept", tags: { a: "1" } });
+      const dropped = await Sandbox.create({ ...before.credentials, name: "dropped", persistent: false });
+      await sh(kept, "echo kept > file");
+      const finished = await kept.runCommand("sh", ["-c", "echo logged; exit 7"]);
+      const snapped = await Sandbox.create(before.credentials);
+      const { snapshotId } = await snapped.snapshot();
+      const oldSession = kept.currentSession().sessionId;
+      await before.end(signal);
+
+      await using after = await spawnApi(directory.path);
+      const again = await Sandbox.get({ ...after.credentials, name: "kept" });
+      expect(again).toMatchObject({ status: "stopped", tags: { a: "1" } });
+      expect((await Sandbox.get({ ...after.credentials, name: "dropped" })).status).toBe("stopped");
+      expect((await Snapshot.get({ ...after.credentials, snapshotId })).status).toBe("created");
+      const command = await again.currentSession().getCommand(finished.cmdId);
+      expect(command.exitCode).toBe(7);
+      expect(await command.stdout()).toBe("logged\n");
+      expect(await sh(again, "cat file")).toBe("kept");
+      expect(again.currentSession().sessionId).not.toBe(oldSession);
+      const lost = await Sandbox.get({ ...after.credentials, name: dropped.name });
+      expect((await refusedWith(lost.runCommand("true"))).status).toBe(410);
+    });
+  }
+
+  restartTest("a command that the API's end cut short has its log, and no exit code", async () => {
+    await using directory = await temporaryDirectory();
+    await using before = await spawnApi(directory.path);
+    const sandbox = await Sandbox.create({ ...before.credentials, name: "cut" });
+    const command = await sandbox.runCommand({
+      cmd: "sh",
+      args: ["-c", "echo begun; sleep 1000"],
+      detached: true,
+    });
+    for await (const { data } of command.logs()) if (data.includes("begun")) break;
+    await before.end("SIGKILL");
+
+    await using after = await spawnApi(directory.path);
+    const session = (await Sandbox.get({ ...after.credentials, name: "cut" })).currentSession();
+    expect((await refusedWith(session.getCommand(command.cmdId))).status).toBe(410);
+    const url = `${after.url}/api/v2/sandboxes/sessions/${session.sessionId}/cmd/${command.cmdId}/logs`;
+    const logs = await (await fetch(url, { headers: { authorization: "Bearer x" } })).text();
+    expect(
+      logs
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line).stream),
+    ).toEqual(["stdout", "error"]);
+  });
+
+  restartTest("a create that was cut off leaves no sandbox, and its name free", async () => {
+    await using directory = await temporaryDirectory();
+    await using before = await spawnApi(directory.path, "--control-token", "control");
+    await fetch(`${before.url}/_control/latency`, {
+      method: "PUT",
+      headers: { authorization: "Bearer control" },
+      body: JSON.stringify({ createMs: 60_000 }),
+    });
+    const creating = Sandbox.create({ ...before.credentials, name: "half" }).catch(() => {});
+    await eventually(async () => (await Sandbox.list(before.credentials)).sandboxes.length === 1);
+    await before.end("SIGKILL");
+    await using after = await spawnApi(directory.path);
+    expect((await Sandbox.create({ ...after.credentials, name: "half" })).status).toBe("running");
+    await creating;
+  });
+
+  restartTest("an API that was killed while it made a snapshot goes on from where it was", async () => {
+    await using directory = await temporaryDirectory();
+    await using before = await spawnApi(directory.path);
+    const [early, late] = [
+      await Sandbox.create({ ...before.credentials, name: "early" }),
+      await Sandbox.create({ ...before.credentials, name: "late" }),
+    ];
+    for (const sandbox of [early, late]) await sh(sandbox, "echo kept > file");
+    const lateSession = late.currentSession().sessionId;
+    const { snapshot } = await late.stop();
+    await before.end("SIGKILL");
+    // As if it had died with the record written and the files not moved, and with the files moved and the
+    // sandbox not yet pointed at them.
+    const half = "snap_half";
+    const record = { ...snapshot, id: half, sandboxName: "early", projectId: "prj_test", status: "created" };
+    await writeJson(path.join(directory.path, "snapshots", half, "snapshot.json"), record);
+    await changeJson(path.join(directory.path, "sessions", lateSession, "session.json"), {
+      status: "stopping",
+    });
+    const [file = ""] = readdirSync(path.join(directory.path, "sandboxes")).filter((name) =>
+      readFileSync(path.join(directory.path, "sandboxes", name), "utf8").includes('"late"'),
+    );
+    await changeJson(path.join(directory.path, "sandboxes", file), { currentSnapshotId: undefined });
+
+    await using after = await spawnApi(directory.path);
+    for (const name of ["early", "late"]) {
+      expect(await sh(await Sandbox.get({ ...after.credentials, name }), "cat file"), name).toBe("kept");
+    }
+    expect((await Snapshot.get({ ...after.credentials, snapshotId: half })).status).toBe("deleted");
+  });
+
+  restartTest("two APIs do not share a directory", async () => {
+    await using service = await openService();
+    await expect(startSandboxApi({ dataDir: service.dataDir })).rejects.toThrow("in use");
+  });
+
+  restartTest("nothing is left in the data directory by a sandbox that was deleted", async () => {
+    await using service = await openService();
+    const sandbox = await service.create();
+    await sh(sandbox, "mkdir -p ro/dir; touch ro/dir/file; chmod -R a-w ro");
+    await sandbox.stop();
+    await sandbox.delete({ deleteOrphanSnapshots: true });
+    const left = () =>
+      ["sandboxes", "sessions", "trash"].flatMap((name) => readdirSync(path.join(service.dataDir, name)));
+    await eventually(() => left().length === 0);
+  });
+});
+
+describe("the end of the API", () => {
+  isolationTest("a kill -9 leaves no sandboxed process, daemons included", async () => {
+    await using directory = await temporaryDirectory();
+    await using api = await spawnApi(directory.path);
+    const sandbox = await Sandbox.create({ ...api.credentials, persistent: false });
+    const mark = `8${Date.now()}`;
+    await sh(sandbox, `setsid sleep ${mark} </dev/null >/dev/null 2>&1 &`);
+    await sandbox.runCommand({ cmd: "sleep", args: [mark], detached: true });
+    expect(hostProcesses(`sleep ${mark}`)).toHaveLength(2);
+    await api.end("SIGKILL");
+    await eventually(() => hostProcesses(`sleep ${mark}`).length === 0);
+    await eventually(() => hostProcesses(directory.path).length === 0);
+  });
+
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    restartTest(`${signal} ends every sandbox and then the API, with 0`, async () => {
+      await using directory = await temporaryDirectory();
+      await using api = await spawnApi(directory.path);
+      const sandbox = await Sandbox.create({ ...api.credentials, persistent: false });
+      const mark = `7${Date.now()}`;
+      await sandbox.runCommand({ cmd: "sleep", args: [mark], detached: true });
+      expect(await api.end(signal)).toBe(0);
+      expect(hostProcesses(`sleep ${mark}`)).toEqual([]);
+    });
+  }
+});
+
+describe("the command line", () => {
+  restartTest("bad arguments end with 2 and one line", async () => {
+    const bad = [
+      ["--port", "many"],
+      ["--max-sandboxes", "0"],
+      ["--isolation", "some"],
+      ["--bogus"],
+      ["argument"],
+    ];
+    for (const args of bad) {
+      const { code, stderr } = await cli(args);
+      expect(code, args.join(" ")).toBe(2);
+      expect(stderr.trim().split("\n"), args.join(" ")).toHaveLength(1);
+    }
+  });
+
+  restartTest("--help says what there is", async () => {
+    const { code, stdout } = await cli(["--help"]);
+    expect(code).toBe(0);
+    expect(stdout).toContain("--data-dir");
+  });
+
+  restartTest("--max-sandboxes is the most there can be", async () => {
+    await using directory = await temporaryDirectory();
+    await using api = await spawnApi(directory.path, "--max-sandboxes", "1");
+    await Sandbox.create({ ...api.credentials, persistent: false });
+    const response = await fetch(`${api.url}/api/v2/sandboxes`, {
+      method: "POST",
+      headers: { authorization: "Bearer x" },
+      body: "{}",
+    });
+    expect(response.status).toBe(429);
+  });
+});
+
+async function writeJson(file: string, value: object): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeFile(file, JSON.stringify(value));
+}
+
+async function changeJson(file: string, change: object): Promise<void> {
+  await writeJson(file, { ...JSON.parse(readFileSync(file, "utf8")), ...change });
+}
+
+async function cli(args: string[]) {
+  const bin = path.join(import.meta.dirname, "bin/vercel-sandbox-local.mjs");
+  const child = spawn(process.execPath, [bin, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  const [[code], stdout, stderr] = await Promise.all([
+    once(child, "exit"),
+    text(child.stdout),
+    text(child.stderr),
+  ]);
+  return { code, stdout, stderr };
+}

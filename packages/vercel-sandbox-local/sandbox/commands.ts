@@ -1,0 +1,213 @@
+import path from "node:path";
+import { ApiError } from "../http/errors.ts";
+import { type CommandLog, createCommandLog, readCommandLog } from "./command-log.ts";
+import { type CommandRecord, newId, SANDBOX_CWD, type SessionRecord } from "./records.ts";
+import { type RunningSession, refusal, runningSession, sessionById, stopped, type World } from "./world.ts";
+
+export interface LiveCommand {
+  record: CommandRecord;
+  log: CommandLog;
+  /** Set while an install that is over pretends to go on. */
+  interrupt?: ((signal: number) => void) | undefined;
+  /** Resolves at the exit, or when the session ended first; then `record.exitCode` is still null. */
+  done: Promise<void>;
+  /** Ends the command without an exit code. */
+  cut(): Promise<void>;
+}
+
+export interface CommandRequest {
+  command: string;
+  args: string[];
+  cwd?: string | undefined;
+  env: Record<string, string>;
+  timeoutMs?: number | undefined;
+}
+
+/** All that a command gets besides what the sandbox and the caller set. */
+export const BASE_ENVIRONMENT = {
+  PATH: "/vercel/runtimes/node24/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  HOME: "/home/vercel-sandbox",
+  LANG: "C.UTF-8",
+};
+
+const SIGKILL = 9;
+const SIGNALLED = 128;
+const INSTALLS = new Set(["install", "i", "ci", "add"]);
+const SANDBOX_STOPPED_LINE = `${JSON.stringify({
+  stream: "error",
+  data: { code: "sandbox_stopped", message: "Sandbox was stopped while the stream was open." },
+})}\n`;
+
+export async function runCommand(
+  world: World,
+  sessionId: string,
+  request: CommandRequest,
+): Promise<LiveCommand> {
+  const running = runningSession(world, sessionId);
+  const session = sessionById(world, sessionId);
+  const live = await startCommand(world, running, session, request);
+  if (request.timeoutMs !== undefined) {
+    const timer = setTimeout(
+      () => void signalCommand(world, running, live, SIGKILL).catch(() => {}),
+      request.timeoutMs,
+    );
+    void live.done.then(() => clearTimeout(timer));
+  }
+  return live;
+}
+
+async function startCommand(
+  world: World,
+  running: RunningSession,
+  session: SessionRecord,
+  request: CommandRequest,
+): Promise<LiveCommand> {
+  const sandbox = world.store.sandboxes.get(session.sandboxId);
+  const record: CommandRecord = {
+    id: newId("command"),
+    sessionId: session.id,
+    name: request.command,
+    args: request.args,
+    cwd: path.posix.resolve(SANDBOX_CWD, request.cwd ?? ""),
+    startedAt: Date.now(),
+    exitCode: null,
+  };
+  world.store.saveCommand(record);
+  const log = await createCommandLog(
+    world.store.logFile(session.id, record.id),
+    world.options.limits.maxLogBytes,
+  );
+  const installMs = isInstall(record) ? world.latency.installMs : 0;
+  const done = Promise.withResolvers<void>();
+  let over = false;
+
+  async function finish(exitCode: number | null): Promise<void> {
+    if (over) return;
+    over = true;
+    // A full disk costs the rest of the log, not the API.
+    await log.end().catch((error: unknown) => world.options.onLog(`log of ${record.id}: ${String(error)}`));
+    if (exitCode !== null) {
+      record.exitCode = exitCode;
+      record.durationMs = Date.now() - record.startedAt;
+      world.store.saveCommand(record);
+    }
+    running.commands.delete(record.id);
+    done.resolve();
+  }
+
+  const live: LiveCommand = { record, log, done: done.promise, cut: () => finish(null) };
+  running.commands.set(record.id, live);
+  try {
+    await running.machine.spawn(
+      {
+        command: record.id,
+        cmd: request.command,
+        args: request.args,
+        cwd: record.cwd,
+        env: { ...BASE_ENVIRONMENT, ...sandbox?.env, ...request.env },
+      },
+      {
+        onOutput: (stream, bytes) => log.append(stream, bytes),
+        onExit: (code) => {
+          const rest = record.startedAt + installMs - Date.now();
+          if (code !== 0 || rest <= 0) return void finish(code);
+          const timer = setTimeout(() => void finish(code), rest).unref();
+          live.interrupt = (signal) => {
+            clearTimeout(timer);
+            void finish(SIGNALLED + signal);
+          };
+        },
+      },
+    );
+  } catch (error) {
+    await finish(null);
+    throw refusal(world, session.id, error, record.cwd);
+  }
+  return live;
+}
+
+function isInstall({ name, args }: CommandRecord): boolean {
+  return name === "npm" && args.some((arg) => INSTALLS.has(arg));
+}
+
+export async function killCommand(
+  world: World,
+  sessionId: string,
+  commandId: string,
+  signal: number,
+): Promise<CommandRecord> {
+  const running = runningSession(world, sessionId);
+  const live = running.commands.get(commandId);
+  if (live) await signalCommand(world, running, live, signal);
+  return live?.record ?? commandRecord(world, sessionId, commandId);
+}
+
+async function signalCommand(
+  world: World,
+  running: RunningSession,
+  live: LiveCommand,
+  signal: number,
+): Promise<void> {
+  if (live.interrupt) return live.interrupt(signal);
+  try {
+    await running.machine.signal(live.record.id, signal);
+  } catch (error) {
+    throw refusal(world, live.record.sessionId, error, live.record.name);
+  }
+}
+
+/**
+ * A finished command can be read after its session ended. One that the session's end cut short has no result
+ * to give, and is as gone as the session.
+ */
+export function commandRecord(world: World, sessionId: string, commandId: string): CommandRecord {
+  const session = sessionById(world, sessionId);
+  const live = world.running.get(sessionId)?.commands.get(commandId);
+  const record = live?.record ?? world.store.readCommand(sessionId, commandId);
+  if (!record) throw new ApiError("not_found", "Command not found.");
+  if (!live && record.exitCode === null && session.status !== "running") throw stopped();
+  return record;
+}
+
+export async function waitForCommand(
+  world: World,
+  sessionId: string,
+  commandId: string,
+  signal: AbortSignal,
+): Promise<CommandRecord> {
+  const live = world.running.get(sessionId)?.commands.get(commandId);
+  if (!live) return commandRecord(world, sessionId, commandId);
+  await Promise.race([live.done, aborted(signal)]);
+  if (live.record.exitCode === null) throw stopped();
+  return live.record;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/** The log lines as NDJSON, ending in an error line when the session ended before the command. */
+export async function* commandLogs(
+  world: World,
+  sessionId: string,
+  commandId: string,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer | string> {
+  const live = world.running.get(sessionId)?.commands.get(commandId);
+  if (live) {
+    yield* liveLogs(live, signal);
+    return;
+  }
+  yield* readCommandLog(world.store.logFile(sessionId, commandId));
+  if (world.store.readCommand(sessionId, commandId)?.exitCode === null) yield SANDBOX_STOPPED_LINE;
+}
+
+export async function* liveLogs(live: LiveCommand, signal: AbortSignal): AsyncGenerator<Buffer | string> {
+  yield* live.log.follow(signal);
+  if (signal.aborted) return;
+  await live.done;
+  if (live.record.exitCode === null) yield SANDBOX_STOPPED_LINE;
+}

@@ -1,0 +1,297 @@
+import { chmodSync, mkdirSync } from "node:fs";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ApiError } from "../http/errors.ts";
+import { startMachine } from "../isolation/machine.ts";
+import { sweep } from "../isolation/plain.ts";
+import {
+  isAlive,
+  newId,
+  type SandboxConfig,
+  type SandboxRecord,
+  type SessionRecord,
+  type SnapshotRecord,
+} from "./records.ts";
+import {
+  adoptSnapshot,
+  forgetHalfMadeSnapshots,
+  keepFiles,
+  restoreFiles,
+  type Snapshotting,
+  usableSnapshot,
+} from "./snapshots.ts";
+import { installSource, type Source } from "./source.ts";
+import {
+  currentSession,
+  findSandbox,
+  type RunningSession,
+  sessionById,
+  stopped,
+  type World,
+} from "./world.ts";
+
+export interface CreateRequest {
+  projectId: string;
+  name: string;
+  config: SandboxConfig;
+  source?: Source | undefined;
+}
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+export async function createSandbox(world: World, request: CreateRequest): Promise<SandboxRecord> {
+  const { projectId, name, config, source } = request;
+  if (findSandbox(world, projectId, name)) {
+    throw new ApiError(
+      "bad_request",
+      `Sandbox "${name}" already exists. Use GET /sandboxes/${name} to resume it.`,
+    );
+  }
+  assertRoom(world);
+  const snapshotId = source?.type === "snapshot" ? usableSnapshot(world, source.snapshotId).id : undefined;
+  const now = Date.now();
+  const sandbox: SandboxRecord = {
+    ...config,
+    id: newId("sandbox"),
+    name,
+    projectId,
+    createdAt: now,
+    updatedAt: now,
+    statusUpdatedAt: now,
+    currentSessionId: "",
+    ...(snapshotId && { currentSnapshotId: snapshotId }),
+  };
+  // The name and the place are taken here, before the first await.
+  const session = openSession(world, sandbox, snapshotId);
+  return world.exclusively(sandbox.id, async () => {
+    try {
+      await startSession(world, session, async (running) => {
+        if (source && source.type !== "snapshot") await installSource(world, running, source);
+      });
+    } catch (error) {
+      world.store.removeSandbox(sandbox);
+      throw error;
+    }
+    return sandbox;
+  });
+}
+
+/** Runs the sandbox again from its last files, if it does not run. Says whether it had to. */
+export async function resumeSandbox(world: World, sandbox: SandboxRecord): Promise<boolean> {
+  return world.exclusively(sandbox.id, async () => {
+    if (!world.store.sandboxes.has(sandbox.id)) throw new ApiError("not_found", "Sandbox not found.");
+    if (currentSession(world, sandbox).status === "running") return false;
+    if (!sandbox.persistent) throw stopped();
+    assertRoom(world);
+    if (!sandbox.currentSnapshotId) throw new ApiError("snapshot_not_found", "The sandbox has no snapshot.");
+    const { id } = usableSnapshot(world, sandbox.currentSnapshotId);
+    await startSession(world, openSession(world, sandbox, id));
+    return true;
+  });
+}
+
+/** Ends the session and keeps its files, if the sandbox keeps any. A session that ended is left as it is. */
+export async function stopSession(world: World, sessionId: string): Promise<SessionRecord> {
+  const session = sessionById(world, sessionId);
+  await world.exclusively(session.sandboxId, () => endSession(world, session, { as: "stopped" }));
+  return session;
+}
+
+/** Ends the session with a snapshot, whether the sandbox is persistent or not, and answers the snapshot's id. */
+export async function snapshotSession(
+  world: World,
+  sessionId: string,
+  snapshotting: Snapshotting,
+): Promise<string> {
+  const session = sessionById(world, sessionId);
+  return world.exclusively(session.sandboxId, async () => {
+    if (session.status !== "running") throw stopped();
+    const snapshot = await endSession(world, session, { as: "stopped", snapshotting });
+    if (!snapshot) throw new ApiError("not_found", "Sandbox not found.");
+    return snapshot.id;
+  });
+}
+
+export async function deleteSandbox(world: World, sandbox: SandboxRecord): Promise<void> {
+  await world.exclusively(sandbox.id, async () => {
+    if (!world.store.sandboxes.has(sandbox.id)) throw new ApiError("not_found", "Sandbox not found.");
+    await endSession(world, currentSession(world, sandbox), { as: "stopped", discardFiles: true });
+    world.store.removeSandbox(sandbox);
+  });
+}
+
+export function extendTimeout(world: World, session: SessionRecord, durationMs: number): void {
+  const { maxTimeoutMs } = world.options.limits;
+  if (session.timeoutMs + durationMs > maxTimeoutMs) {
+    throw new ApiError("bad_request", `The timeout can be at most ${maxTimeoutMs} ms.`);
+  }
+  const running = world.running.get(session.id);
+  if (!running) throw stopped();
+  touch(world, session, { timeoutMs: session.timeoutMs + durationMs });
+  clearTimeout(running.expiry);
+  running.expiry = expireLater(world, session);
+}
+
+/** After a restart: the processes died with the API that ran them, their files are where they were. */
+export async function recover(world: World): Promise<void> {
+  forgetHalfMadeSnapshots(world);
+  for (const session of world.store.sessions.values()) {
+    if (!isAlive(session)) continue;
+    if (world.isolation === "none") await sweep(session.id);
+    const sandbox = world.store.sandboxes.get(session.sandboxId);
+    const half = session.status === "pending";
+    if (sandbox && half && sessionsOf(world, sandbox).length === 1) {
+      // A create that was cut off had told nobody of its sandbox.
+      world.store.removeSandbox(sandbox);
+      continue;
+    }
+    const kept = sandbox && adoptSnapshot(world, sandbox, session);
+    await endSession(world, session, { as: "stopped", discardFiles: half || kept === true });
+  }
+}
+
+/** Ends every session, those in the middle of a start or a stop included. */
+export async function stopAll(world: World): Promise<void> {
+  const alive = [...world.store.sessions.values()].filter(isAlive);
+  await Promise.all(alive.map(({ id }) => stopSession(world, id)));
+}
+
+function sessionsOf({ store }: World, sandbox: SandboxRecord): SessionRecord[] {
+  return [...store.sessions.values()].filter((session) => session.sandboxId === sandbox.id);
+}
+
+function openSession(
+  world: World,
+  sandbox: SandboxRecord,
+  sourceSnapshotId: string | undefined,
+): SessionRecord {
+  const now = Date.now();
+  const session: SessionRecord = {
+    id: newId("session"),
+    sandboxId: sandbox.id,
+    status: "pending",
+    vcpus: sandbox.vcpus,
+    region: sandbox.region,
+    runtime: sandbox.runtime,
+    timeoutMs: sandbox.timeoutMs,
+    networkPolicy: sandbox.networkPolicy,
+    sourceSnapshotId,
+    requestedAt: now,
+    createdAt: now,
+    updatedAt: now,
+  };
+  world.store.saveSession(session);
+  sandbox.currentSessionId = session.id;
+  sandbox.statusUpdatedAt = now;
+  world.store.saveSandbox(sandbox);
+  return session;
+}
+
+async function startSession(
+  world: World,
+  session: SessionRecord,
+  prepare: (running: RunningSession) => Promise<void> = async () => {},
+): Promise<void> {
+  const { store, isolation } = world;
+  const root = store.sessionRoot(session.id);
+  try {
+    await sleep(world.latency.createMs);
+    if (session.sourceSnapshotId) await restoreFiles(world, session.sourceSnapshotId, root);
+    for (const directory of ["vercel/sandbox", "home/vercel-sandbox", "tmp"]) {
+      mkdirSync(path.join(root, directory), { recursive: true });
+    }
+    chmodSync(path.join(root, "tmp"), 0o1777);
+    const machine = await startMachine({ isolation, sessionId: session.id, root, etc: world.etcDir });
+    touch(world, session, { startedAt: Date.now() });
+    const running = {
+      machine,
+      commands: new Map(),
+      expiry: expireLater(world, session),
+    };
+    world.running.set(session.id, running);
+    machine.exited
+      .then(() => abandon(world, session))
+      .catch((error: unknown) => world.options.onLog(`session ${session.id}: ${String(error)}`));
+    await prepare(running);
+    touch(world, session, { status: "running" });
+  } catch (error) {
+    await endSession(world, session, { as: "failed", discardFiles: true });
+    throw error;
+  }
+}
+
+interface Ending {
+  as: "stopped" | "aborted" | "failed";
+  snapshotting?: Snapshotting;
+  discardFiles?: boolean;
+}
+
+async function endSession(
+  world: World,
+  session: SessionRecord,
+  ending: Ending,
+): Promise<SnapshotRecord | undefined> {
+  if (!isAlive(session)) return undefined;
+  const { store } = world;
+  const sandbox = store.sandboxes.get(session.sandboxId);
+  const running = world.running.get(session.id);
+  const keeps = sandbox && !ending.discardFiles && (ending.snapshotting || sandbox.persistent);
+  touch(world, session, {
+    status: ending.snapshotting ? "snapshotting" : "stopping",
+    requestedStopAt: Date.now(),
+  });
+  if (running) {
+    clearTimeout(running.expiry);
+    await running.machine.kill();
+    await Promise.all([...running.commands.values()].map((live) => live.cut()));
+    world.running.delete(session.id);
+    await sleep(world.latency.stopMs);
+  }
+  const snapshot = keeps ? await keepFiles(world, sandbox, session, ending.snapshotting) : undefined;
+  store.discard(store.sessionRoot(session.id));
+  const now = Date.now();
+  touch(world, session, {
+    status: ending.as,
+    stoppedAt: now,
+    ...(ending.as === "aborted" && { abortedAt: now }),
+    ...(snapshot && { snapshottedAt: now }),
+  });
+  return snapshot;
+}
+
+/** The machine ended by itself: its init was killed, or the host ran out of memory. */
+async function abandon(world: World, session: SessionRecord): Promise<void> {
+  await world.exclusively(session.sandboxId, () => endSession(world, session, { as: "aborted" }));
+}
+
+function expireLater(world: World, session: SessionRecord): NodeJS.Timeout {
+  const at = (session.startedAt ?? session.createdAt) + session.timeoutMs;
+  const timer = setTimeout(
+    () => {
+      world.options.onLog(`session ${session.id} reached its timeout`);
+      stopSession(world, session.id).catch((error: unknown) => world.options.onLog(String(error)));
+    },
+    Math.min(Math.max(0, at - Date.now()), MAX_TIMER_MS),
+  );
+  timer.unref();
+  return timer;
+}
+
+function assertRoom({ store, options: { limits } }: World): void {
+  let alive = 0;
+  for (const session of store.sessions.values()) if (isAlive(session)) alive += 1;
+  if (alive < limits.maxSandboxes) return;
+  throw new ApiError("rate_limited", `At most ${limits.maxSandboxes} sandboxes can run at once.`, {
+    "retry-after": String(limits.retryAfterSeconds),
+  });
+}
+
+function touch(world: World, session: SessionRecord, change: Partial<SessionRecord>): void {
+  const now = Date.now();
+  Object.assign(session, change, { updatedAt: now });
+  world.store.saveSession(session);
+  const sandbox = world.store.sandboxes.get(session.sandboxId);
+  if (!sandbox || !change.status) return;
+  sandbox.statusUpdatedAt = now;
+  world.store.saveSandbox(sandbox);
+}

@@ -1,0 +1,131 @@
+import { randomBytes } from "node:crypto";
+
+export const SANDBOX_CWD = "/vercel/sandbox";
+export const REGION = "iad1";
+export const MEMORY_MB_PER_VCPU = 2_048;
+
+export type SessionStatus =
+  | "pending"
+  | "running"
+  | "stopping"
+  | "snapshotting"
+  | "stopped"
+  | "aborted"
+  | "failed";
+
+export type NetworkPolicy =
+  | { mode: "allow-all" }
+  | { mode: "deny-all" }
+  | {
+      mode: "custom";
+      allowedDomains?: string[] | undefined;
+      allowedCIDRs?: string[] | undefined;
+      deniedCIDRs?: string[] | undefined;
+      injectionRules?: { domain: string; headerNames: string[]; match?: object | undefined }[] | undefined;
+      forwardRules?: { domain: string; forwardURL: string; match?: object | undefined }[] | undefined;
+    };
+
+export interface Retention {
+  count: number;
+  expiration?: number | undefined;
+  deleteEvicted?: boolean | undefined;
+}
+
+/** What a caller may set, and a fork copies. */
+export interface SandboxConfig {
+  persistent: boolean;
+  runtime?: string | undefined;
+  image?: string | undefined;
+  region: string;
+  failoverRegions?: string[] | undefined;
+  networkId?: string | undefined;
+  vcpus: number;
+  timeoutMs: number;
+  env: Record<string, string>;
+  tags?: Record<string, string> | undefined;
+  ports: number[];
+  networkPolicy: NetworkPolicy;
+  snapshotExpirationMs?: number | undefined;
+  keepLastSnapshots?: Retention | undefined;
+}
+
+export interface SandboxRecord extends SandboxConfig {
+  id: string;
+  name: string;
+  projectId: string;
+  createdAt: number;
+  updatedAt: number;
+  statusUpdatedAt: number;
+  currentSessionId: string;
+  currentSnapshotId?: string | undefined;
+}
+
+export interface SessionRecord {
+  id: string;
+  sandboxId: string;
+  status: SessionStatus;
+  vcpus: number;
+  region: string;
+  runtime?: string | undefined;
+  timeoutMs: number;
+  networkPolicy: NetworkPolicy;
+  sourceSnapshotId?: string | undefined;
+  requestedAt: number;
+  createdAt: number;
+  updatedAt: number;
+  startedAt?: number | undefined;
+  requestedStopAt?: number | undefined;
+  stoppedAt?: number | undefined;
+  abortedAt?: number | undefined;
+  snapshottedAt?: number | undefined;
+}
+
+export interface SnapshotRecord {
+  id: string;
+  projectId: string;
+  sandboxId: string;
+  sandboxName: string;
+  sourceSessionId: string;
+  parentId?: string | undefined;
+  region: string;
+  status: "created" | "deleted" | "failed";
+  sizeBytes: number;
+  creationMethod: "manual" | "automatic";
+  createdAt: number;
+  updatedAt: number;
+  lastUsedAt?: number | undefined;
+  expiresAt?: number | undefined;
+}
+
+export interface CommandRecord {
+  id: string;
+  sessionId: string;
+  name: string;
+  args: string[];
+  cwd: string;
+  startedAt: number;
+  /** Null while it runs, and for ever when its session ended first. */
+  exitCode: number | null;
+  durationMs?: number | undefined;
+}
+
+const PREFIX = { sandbox: "sbx", session: "sess", snapshot: "snap", command: "cmd" } as const;
+const ID_BYTES = 15;
+
+export function newId(kind: keyof typeof PREFIX): string {
+  return `${PREFIX[kind]}_${randomBytes(ID_BYTES).toString("hex")}`;
+}
+
+export function isAlive(session: SessionRecord): boolean {
+  switch (session.status) {
+    case "pending":
+    case "running":
+    case "stopping":
+    case "snapshotting":
+      return true;
+    case "stopped":
+    case "aborted":
+    case "failed":
+      return false;
+  }
+}

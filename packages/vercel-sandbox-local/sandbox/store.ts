@@ -1,0 +1,197 @@
+import { execFile } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer, type Server } from "node:net";
+import path from "node:path";
+import { promisify } from "node:util";
+import type { CommandRecord, SandboxRecord, SessionRecord, SnapshotRecord } from "./records.ts";
+
+const run = promisify(execFile);
+// It comes from a URL and becomes a file's name.
+const COMMAND_ID = /^cmd_[0-9a-f]+$/;
+
+/**
+ * Everything the API remembers, and where:
+ *   sandboxes/<id>.json
+ *   sessions/<id>/session.json · commands/<id>.json · commands/<id>.ndjson · root/{vercel,home,tmp}
+ *   snapshots/<id>/snapshot.json · root/…
+ *   etc/ (every sandbox's /etc) · trash/ (what is being removed)
+ *
+ * Records are written in the tick that changes them in memory, so that no two writers can finish in the wrong
+ * order; each is a small file, replaced by rename.
+ */
+export interface Store {
+  readonly dataDir: string;
+  readonly sandboxes: Map<string, SandboxRecord>;
+  readonly sessions: Map<string, SessionRecord>;
+  readonly snapshots: Map<string, SnapshotRecord>;
+  saveSandbox(record: SandboxRecord): void;
+  saveSession(record: SessionRecord): void;
+  saveSnapshot(record: SnapshotRecord): void;
+  saveCommand(record: CommandRecord): void;
+  readCommand(sessionId: string, commandId: string): CommandRecord | undefined;
+  removeSandbox(record: SandboxRecord): void;
+  sessionRoot(sessionId: string): string;
+  snapshotRoot(snapshotId: string): string;
+  logFile(sessionId: string, commandId: string): string;
+  /** Takes a directory out of sight at once and removes it in the background. */
+  discard(directory: string): void;
+  close(): Promise<void>;
+}
+
+export async function openStore(directory: string, onLog: (line: string) => void): Promise<Store> {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const dataDir = realpathSync(directory);
+  const guard = await takeDirectory(dataDir);
+  for (const name of ["sandboxes", "sessions", "snapshots", "trash"]) {
+    mkdirSync(path.join(dataDir, name), { recursive: true });
+  }
+  const removals = new Set<Promise<void>>();
+  const sessionDir = (id: string) => path.join(dataDir, "sessions", id);
+  const snapshotDir = (id: string) => path.join(dataDir, "snapshots", id);
+  const sandboxFile = (id: string) => path.join(dataDir, "sandboxes", `${id}.json`);
+  const commandFile = (sessionId: string, id: string) =>
+    path.join(sessionDir(sessionId), "commands", `${id}.json`);
+
+  function discard(target: string): void {
+    if (!existsSync(target)) return;
+    const out = path.join(dataDir, "trash", randomBytes(8).toString("hex"));
+    renameSync(target, out);
+    remove(out);
+  }
+
+  function remove(out: string): void {
+    const removal = removeTree(out)
+      .catch((error: unknown) => onLog(`could not remove ${out}: ${String(error)}`))
+      .finally(() => removals.delete(removal));
+    removals.add(removal);
+  }
+
+  const store: Store = {
+    dataDir,
+    sandboxes: new Map(),
+    sessions: new Map(),
+    snapshots: new Map(),
+    saveSandbox(record) {
+      store.sandboxes.set(record.id, record);
+      writeRecord(sandboxFile(record.id), record);
+    },
+    saveSession(record) {
+      store.sessions.set(record.id, record);
+      writeRecord(path.join(sessionDir(record.id), "session.json"), record);
+    },
+    saveSnapshot(record) {
+      store.snapshots.set(record.id, record);
+      writeRecord(path.join(snapshotDir(record.id), "snapshot.json"), record);
+    },
+    saveCommand(record) {
+      writeRecord(commandFile(record.sessionId, record.id), record);
+    },
+    readCommand(sessionId, commandId) {
+      if (!COMMAND_ID.test(commandId)) return undefined;
+      return readRecord<CommandRecord>(commandFile(sessionId, commandId), onLog);
+    },
+    removeSandbox(record) {
+      store.sandboxes.delete(record.id);
+      rmSync(sandboxFile(record.id), { force: true });
+      for (const session of store.sessions.values()) {
+        if (session.sandboxId !== record.id) continue;
+        store.sessions.delete(session.id);
+        discard(sessionDir(session.id));
+      }
+    },
+    sessionRoot: (id) => path.join(sessionDir(id), "root"),
+    snapshotRoot: (id) => path.join(snapshotDir(id), "root"),
+    logFile: (sessionId, id) => path.join(sessionDir(sessionId), "commands", `${id}.ndjson`),
+    discard,
+    async close() {
+      await Promise.all(removals);
+      guard.close();
+    },
+  };
+
+  for (const name of readdirSync(path.join(dataDir, "trash"))) remove(path.join(dataDir, "trash", name));
+  for (const name of readdirSync(path.join(dataDir, "sandboxes"))) {
+    if (!name.endsWith(".json")) continue;
+    keep(store.sandboxes, readRecord<SandboxRecord>(path.join(dataDir, "sandboxes", name), onLog));
+  }
+  for (const id of readdirSync(path.join(dataDir, "sessions"))) {
+    const session = readRecord<SessionRecord>(path.join(sessionDir(id), "session.json"), onLog);
+    if (session) store.sessions.set(id, session);
+    // A command that was starting while its sandbox was deleted wrote its record after all.
+    else discard(sessionDir(id));
+  }
+  for (const id of readdirSync(path.join(dataDir, "snapshots"))) {
+    keep(store.snapshots, readRecord<SnapshotRecord>(path.join(snapshotDir(id), "snapshot.json"), onLog));
+  }
+  return store;
+}
+
+/** Copies a tree as it is: links, modes and times. */
+export async function copyTree(from: string, to: string): Promise<void> {
+  await run("cp", ["-a", "--reflink=auto", "--", from, to]);
+}
+
+export async function treeBytes(directory: string): Promise<number> {
+  // A directory its owner closed to himself makes du fail, with the sum of the rest on its output.
+  const { stdout } = await run("du", ["-sb", "--", directory]).catch((error: { stdout?: string }) => ({
+    stdout: error.stdout ?? "",
+  }));
+  return Number.parseInt(stdout, 10) || 0;
+}
+
+async function removeTree(directory: string): Promise<void> {
+  await run("rm", ["-rf", "--", directory]).catch(async () => {
+    // Package caches are read-only to their owner, directories included.
+    await run("chmod", ["-R", "u+rwX", "--", directory]);
+    await run("rm", ["-rf", "--", directory]);
+  });
+}
+
+// An abstract socket: the kernel lets go of it with the process, however that ends.
+async function takeDirectory(dataDir: string): Promise<Server> {
+  const name = createHash("sha256").update(dataDir).digest("hex").slice(0, 32);
+  const guard = createServer();
+  await new Promise<void>((resolve, reject) => {
+    guard.once("error", (error: NodeJS.ErrnoException) =>
+      reject(error.code === "EADDRINUSE" ? new Error(`${dataDir} is in use by another process`) : error),
+    );
+    guard.listen(`\0vercel-sandbox-local-${name}`, resolve);
+  });
+  guard.unref();
+  return guard;
+}
+
+function keep<T extends { id: string }>(map: Map<string, T>, record: T | undefined): void {
+  if (record) map.set(record.id, record);
+}
+
+function readRecord<T>(file: string, onLog: (line: string) => void): T | undefined {
+  try {
+    return JSON.parse(readFileSync(file, "utf8")) as T;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT")
+      onLog(`unreadable record ${file}: ${String(error)}`);
+    return undefined;
+  }
+}
+
+function writeRecord(file: string, record: object): void {
+  mkdirSync(path.dirname(file), { recursive: true });
+  writeAtomically(file, JSON.stringify(record));
+}
+
+function writeAtomically(file: string, text: string): void {
+  const draft = `${file}.${randomBytes(4).toString("hex")}.tmp`;
+  writeFileSync(draft, text);
+  renameSync(draft, file);
+}

@@ -1,0 +1,184 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+
+let concierge: Concierge;
+beforeAll(async () => {
+  concierge = await startConcierge({ apiProcesses: 2, reapEveryMs: 1000 });
+});
+afterAll(async () => await concierge[Symbol.asyncDispose]());
+
+/** Each script marks its processes with a number that nothing else on the machine has. */
+let marks = 700_000_000 + process.pid * 1000;
+
+async function running(script: (mark: number) => string, over: Record<string, unknown> = {}) {
+  const { client } = concierge;
+  const mark = ++marks;
+  const { id, sandbox } = await client.start(`${script(mark)}\necho started\nsleep ${mark}`, over);
+  await expect
+    .poll(async () => (await client.output(id)).toString(), { timeout: 20_000 })
+    .toContain("started");
+  expect(alive(mark)).not.toEqual([]);
+  return { id, mark, sandbox };
+}
+
+/** The machine's own processes whose command line has the mark. */
+function alive(mark: number): string[] {
+  return readdirSync("/proc").flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      const command = readFileSync(`/proc/${name}/cmdline`, "latin1").replaceAll("\0", " ");
+      const state = /\) (\S)/.exec(readFileSync(`/proc/${name}/stat`, "latin1"))?.[1];
+      return command.includes(String(mark)) && state !== "Z" ? [`${name} ${command}`] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+describe("a stop ends", () => {
+  it.each([
+    ["an agent that sleeps", () => ":"],
+    ["one that ignores SIGTERM, SIGINT and SIGHUP", () => "trap '' TERM INT HUP"],
+    [
+      "a daemon that left its session and closed its files",
+      (m: number) => `setsid sh -c 'exec <&- >&- 2>&-; sleep ${m}' &`,
+    ],
+    ["a daemon that left its environment too", (m: number) => `setsid env -i sleep ${m} &`],
+    ["a process in a tight loop", (m: number) => `sh -c 'while :; do :; done' ${m} &`],
+    [
+      "the children of a fork bomb",
+      (m: number) => `sh -c 'f() { [ $1 -gt 0 ] && { f $(($1-1)) & f $(($1-1)) & }; sleep ${m}; }; f 6' &`,
+    ],
+    [
+      "one that starts itself anew whenever it dies",
+      (m: number) => `sh -c 'while :; do sleep ${m}; done' & sh -c 'while :; do setsid sleep ${m}; done' &`,
+    ],
+    [
+      "one whose runner is frozen and can not call back",
+      (m: number) => `runner=$PPID; sh -c "sleep 0.3; kill -STOP $runner; exec sleep ${m}" &`,
+    ],
+  ])("%s, and the sandbox can be used again", async (_what, script) => {
+    const { client } = concierge;
+    const { id, mark } = await running(script);
+    const stopped = await client.stop(id);
+    expect(stopped).toMatchObject({ httpStatus: 200, status: "stopped", error: { code: "stopped_by_user" } });
+    expect(alive(mark)).toEqual([]);
+    expect(stopped.timings.stopMs).toEqual(expect.any(Number));
+    expect((await client.output(id)).toString()).toBe("started\n");
+
+    await client.continue(id, "echo again");
+    const again = await client.ended(id);
+    expect(again).toMatchObject({
+      status: "succeeded",
+      turn: 2,
+      sandbox: { name: stopped.sandbox?.name, origin: "reused" },
+    });
+  });
+
+  it("the sandbox itself, without keepAlive, and nothing brings it back", async () => {
+    const { client, provider } = concierge;
+    const { id, mark } = await running(() => ":", { keepAlive: false });
+    const stopped = await client.stop(id);
+    expect(stopped).toMatchObject({ httpStatus: 200, status: "stopped" });
+    expect(alive(mark)).toEqual([]);
+    expect(await provider.find(stopped.sandbox?.name ?? "")).toBeUndefined();
+
+    await client.continue(id, "echo again");
+    const again = await client.ended(id);
+    expect(again).toMatchObject({ status: "succeeded", sandbox: { origin: "cold", epoch: 2 } });
+    expect(await provider.find(stopped.sandbox?.name ?? "")).toBeUndefined();
+  });
+
+  it("once, however many ask at once and through whichever process", async () => {
+    const { client } = concierge;
+    const { id, mark } = await running(() => "setsid sleep 1 &");
+    const answers = await Promise.all(Array.from({ length: 12 }, () => client.stop(id)));
+    expect(alive(mark)).toEqual([]);
+    for (const { status } of answers) expect(["stopped", "stopping"]).toContain(status);
+    const task = await client.ended(id);
+    expect(task.phases.filter(({ status }) => status === "stopped")).toHaveLength(1);
+    expect(await client.stop(id)).toMatchObject({ httpStatus: 200, status: "stopped" });
+  });
+});
+
+describe("a stop that comes early", () => {
+  it("before a worker has the task: nothing is ever made", async () => {
+    const { client, control, kill } = concierge;
+    const before = await created(control);
+    kill("Worker");
+    const { id } = await client.start("echo never");
+    expect(await client.stop(id)).toMatchObject({ httpStatus: 200, status: "stopped", sandbox: null });
+    await expect
+      .poll(() => concierge.processes().some(({ name }) => name.startsWith("Worker")), { timeout: 10_000 })
+      .toBe(true);
+    const next = await client.start("echo next");
+    await client.ended(next.id);
+    expect(await created(control)).toBe(before + 1);
+    expect((await client.output(id)).length).toBe(0);
+  });
+
+  it("while its sandbox is being created: it is gone as soon as it is there, and nothing ran in it", async () => {
+    const { client, control, provider } = concierge;
+    await control("PUT", "/latency", { createMs: 2000 });
+    const before = await created(control);
+    const { id } = await client.start("echo never");
+    await expect.poll(() => created(control), { timeout: 10_000 }).toBe(before + 1);
+    expect(await client.stop(id)).toMatchObject({ httpStatus: 200, status: "stopped" });
+    await control("PUT", "/latency", { createMs: 0 });
+
+    const creating = (await client.events(id)).find(({ step }) => step === "creating");
+    const name = String(creating?.detail);
+    await expect.poll(() => finishedCreates(control), { timeout: 10_000 }).toBe(before + 1);
+    await expect.poll(() => provider.find(name), { timeout: 10_000 }).toBeUndefined();
+    expect((await client.output(id)).length).toBe(0);
+  });
+
+  it("while the runner is being launched: the launch is barred or the runner is killed", async () => {
+    const { client, control } = concierge;
+    const mark = ++marks;
+    await control("POST", "/faults", { route: "runCommand", effect: { type: "delay", delayMs: 1000 } });
+    const { id } = await client.start(`sleep ${mark}`);
+    await expect
+      .poll(async () => (await client.events(id)).some(({ step }) => step === "launching"), {
+        timeout: 10_000,
+      })
+      .toBe(true);
+    const stopped = await client.stop(id);
+    const ended = stopped.status === "stopped" ? stopped : await client.ended(id);
+    expect(ended.status).toBe("stopped");
+    await client.continue(id, "echo on");
+    expect((await client.ended(id)).status).toBe("succeeded");
+    expect(alive(mark)).toEqual([]);
+  });
+});
+
+describe("a stop while the provider fails", () => {
+  it("is a 202, and is made good by a timer once the provider is back", async () => {
+    const { client, control } = concierge;
+    const { id, mark } = await running(() => ":");
+    for (const route of ["runCommand", "getSandbox", "deleteSandbox", "getSession"]) {
+      await control("POST", "/faults", { route, count: 12, effect: { type: "status", status: 500 } });
+    }
+    const answer = await client.stop(id);
+    expect(answer).toMatchObject({ httpStatus: 202, status: "stopping" });
+    await control("DELETE", "/faults");
+    expect(await client.ended(id, 60_000)).toMatchObject({ status: "stopped" });
+    expect(alive(mark)).toEqual([]);
+  });
+});
+
+async function created(control: Concierge["control"]): Promise<number> {
+  return (await createStats(control)).requests;
+}
+
+async function finishedCreates(control: Concierge["control"]): Promise<number> {
+  return Object.values((await createStats(control)).statuses).reduce((sum, n) => sum + n, 0);
+}
+
+async function createStats(control: Concierge["control"]) {
+  const stats = (await (await control("GET", "/stats")).json()) as {
+    routes: Record<string, { requests: number; statuses: Record<string, number> }>;
+  };
+  return stats.routes.createSandbox ?? { requests: 0, statuses: {} };
+}
