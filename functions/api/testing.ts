@@ -4,7 +4,10 @@ import {
   createSealer,
   type Deps,
   type EndingDeps,
+  fireTimer,
   parseConfig,
+  provision,
+  release,
   type Timer,
   type WorkMessage,
 } from "@concierge/core";
@@ -83,8 +86,21 @@ export function createTestApi() {
     };
   };
 
+  const launchDeps = { ...deps, runner: "runner", callbackUrl: "http://concierge" };
   return {
     deps,
+    /** Does what a worker would with the messages that are there. */
+    work: async () => {
+      for (const message of sent.splice(0)) {
+        await (message.kind === "provision" ? provision(launchDeps, message) : release(launchDeps, message));
+      }
+    },
+    /** Fires the timers that were armed, whether their time has come or not. */
+    fire: async (...kinds: Timer["kind"][]) => {
+      const due = armed.splice(0);
+      for (const { delayMs: _, ...timer } of due)
+        if (kinds.includes(timer.kind)) await fireTimer(deps, timer);
+    },
     sent,
     armed,
     counted,

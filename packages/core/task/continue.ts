@@ -1,7 +1,8 @@
 import type { SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
-import { claimMs, phasesKept, taskRetentionMs, turnsMax } from "../limits.ts";
+import { phasesKept, taskRetentionMs, turnsMax } from "../limits.ts";
 import { takeLease } from "../session/index.ts";
+import { queuedDueAt } from "./decide.ts";
 import { when } from "./guards.ts";
 import { plannedBefore } from "./idempotency.ts";
 import { getTask } from "./read.ts";
@@ -55,7 +56,7 @@ function nextTurn({ clock, sealer }: SealingDeps, task: Task, request: ContinueR
       // Nothing is appended to a task that has ended, so the list that was read is the list there is.
       phases: [...task.phases.slice(1 - phasesKept), { turn, status: "queued", at: now, by: "api" } as const],
       phaseCount: task.phaseCount + 1,
-      dueAt: now + claimMs,
+      dueAt: queuedDueAt(now, now + limits.maxDurationMs),
       expiresAt: now + taskRetentionMs,
     },
     remove: [...(secrets.sealed ? [] : (["sealed"] as const)), "cloneNonce", "sandbox", "startedAt"] as const,

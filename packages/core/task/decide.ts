@@ -1,4 +1,4 @@
-import { activityCapMs, reaperSlackMs, terminateRetryMaxMs, terminateRetryMs } from "../limits.ts";
+import { activityCapMs, claimMs, reaperSlackMs, terminateRetryMaxMs, terminateRetryMs } from "../limits.ts";
 import type { RunnerState, Timer } from "../ports.ts";
 import type { Push, Task, TaskError, TaskResult, TaskState } from "./schema.ts";
 import { isTerminal } from "./schema.ts";
@@ -116,6 +116,11 @@ export function decideDue(task: Task, now: number): DueAction {
     case "timed_out":
       return nothing;
   }
+}
+
+/** When the reaper should look at a turn that no worker has taken. */
+export function queuedDueAt(now: number, deadlineAt: number): number {
+  return Math.min(now + claimMs, deadlineAt + reaperSlackMs);
 }
 
 /** When the reaper should look at a running turn, if no timer has. */

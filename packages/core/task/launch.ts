@@ -33,7 +33,7 @@ export async function launch(
   const commandId = await provider.launch(sandbox, {
     cmd: "node",
     args: [`${runDir}/runner.mjs`],
-    env: { CONCIERGE_TURN: JSON.stringify(turnOf(deps, task, runDir)) },
+    env: { CONCIERGE_TURN: JSON.stringify(await turnOf(deps, task, runDir)) },
   });
 
   const now = clock.now();
@@ -50,7 +50,10 @@ export async function launch(
 }
 
 /** What the runner is told. It goes with the launch, so that it is on no disk and in no argument. */
-function turnOf({ config, clock, sealer, callbackUrl }: LaunchDeps, task: Task, runDir: string) {
+async function turnOf(deps: LaunchDeps, task: Task, runDir: string) {
+  const { config, clock, sealer, flags, callbackUrl } = deps;
+  const endsSilence = await flags.isOn("ENABLE_INACTIVITY_TIMEOUT", task.userId);
+  const maxDurationMs = Math.max(task.deadlineAt - clock.now(), 1);
   return {
     protocol: 1,
     taskId: task.id,
@@ -60,8 +63,8 @@ function turnOf({ config, clock, sealer, callbackUrl }: LaunchDeps, task: Task, 
     agent: task.agent,
     runDir,
     cwd: task.repo ? `${workingDirectory}/${cloneName(task.repo.url)}` : workingDirectory,
-    maxDurationMs: Math.max(task.deadlineAt - clock.now(), 1),
-    inactivityMs: task.limits.inactivityMs,
+    maxDurationMs,
+    inactivityMs: endsSilence ? task.limits.inactivityMs : maxDurationMs,
     maxOutputBytes: config.maxOutputBytes,
     env: openSecrets(sealer, task).env ?? {},
     ...(task.repo && { repo: { ...task.repo, message: commitMessage(task) } }),

@@ -69,7 +69,7 @@ const repoRequestSchema = z.strictObject({
   url: z
     .url({ protocol: /^https?$/, error: "must be an https URL" })
     .max(1024)
-    .refine((text) => !new URL(text).password && !new URL(text).username, {
+    .refine((text) => !/^[a-z]+:\/\/[^/]*@/i.test(text), {
       error: "must not have a credential in it: send username and token",
     }),
   baseBranch: branchSchema.optional(),

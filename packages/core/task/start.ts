@@ -1,9 +1,10 @@
 import type { SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { checkHost } from "../hosts.ts";
-import { claimMs, taskRetentionMs } from "../limits.ts";
+import { taskRetentionMs } from "../limits.ts";
 import type { GitCredential } from "../ports.ts";
 import { takeLease } from "../session/index.ts";
+import { queuedDueAt } from "./decide.ts";
 import { plannedBefore } from "./idempotency.ts";
 import { limitsFrom, type StartRequest } from "./request.ts";
 import type { Repo, Task } from "./schema.ts";
@@ -73,7 +74,7 @@ function newTask(
     phases: [{ turn: 1, status: "queued", at: now, by: "api" }],
     phaseCount: 1,
     notices: [],
-    dueAt: now + claimMs,
+    dueAt: queuedDueAt(now, now + limits.maxDurationMs),
     expiresAt: now + taskRetentionMs,
   };
 }
