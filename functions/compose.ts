@@ -36,6 +36,7 @@ export function composeDeps(): EndingDeps {
       task: () => createId("task", clock.now()),
       key: () => createId("key", clock.now()),
       claim: () => createId("claim", clock.now()),
+      warm: () => createId("warm", clock.now()),
     },
     store,
     work: createWorkQueue({ client, queueUrl: Resource.WorkQueue.url }),

@@ -76,6 +76,8 @@ const limits = [
   "AGENT_MAX_WAIT_TIME_MS",
   "AGENT_MAX_OUTPUT_BYTES",
   "SESSION_IDLE_TIMEOUT_MS",
+  "POOL_MAX_SANDBOXES",
+  "POOL_WARM_TARGET",
 ] as const;
 const flags = [
   "ENABLE_DB_BACKED_STOP",
@@ -152,6 +154,7 @@ export const topology = {
       secrets: ["SealingKey"],
       grants: [
         { on: "Table", actions: [...readAndChange, "dynamodb:PutItem"] },
+        { on: "Table/index/owner", actions: ["dynamodb:Query"] },
         { on: "WorkQueue", actions: [...receive, ...send] },
         { on: "TimerQueue", actions: send },
       ],
@@ -178,7 +181,8 @@ export const topology = {
       environment: [...common, ...provider],
       secrets: ["SealingKey"],
       grants: [
-        { on: "Table", actions: readAndChange },
+        { on: "Table", actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem"] },
+        { on: "Table/index/owner", actions: ["dynamodb:Query"] },
         { on: "Table/index/due", actions: ["dynamodb:Query"] },
         { on: "WorkQueue", actions: send },
         { on: "TimerQueue", actions: send },

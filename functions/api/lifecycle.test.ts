@@ -456,6 +456,57 @@ describe("the reaper", () => {
     expect(api.world.sandboxes()).toEqual([]);
   });
 
+  it("over the cap releases the least recently used, never one under a lease", async () => {
+    const tokens: string[] = [];
+    for (const sessionKey of ["oldest", "leased", "newest"]) {
+      tokens.push((await running({ sessionKey, limits: { inactivityMs: hour, maxDurationMs: hour } })).token);
+      api.advance(1000);
+    }
+    await end(tokens[0] ?? "");
+    await end(tokens[2] ?? "");
+    api.advance(120_000);
+    api.deps.config = { ...api.deps.config, poolMax: 2 };
+    expect(await reap()).toMatchObject({ evicted: 1 });
+    expect(await api.deps.store.getSession("admin", "oldest")).not.toHaveProperty("sandbox");
+    api.deps.config = { ...api.deps.config, poolMax: 1 };
+    expect(await reap()).toMatchObject({ evicted: 1 });
+    expect(await api.deps.store.getSession("admin", "leased")).toHaveProperty("sandbox");
+    expect(api.world.sandboxes()).toHaveLength(1);
+  });
+
+  it("fills the warm pool up, and a warm sandbox goes to one session and to no other", async () => {
+    api = createTestApi({ ...api.deps.config, warmTarget: 2 });
+    expect(await reap()).toMatchObject({ warmed: 2 });
+    expect(await reap()).toMatchObject({ warmed: 0 });
+    const users = await Promise.all(["ann", "bob", "eve"].map((userId) => api.keyFor(userId)));
+    const ids = await Promise.all(
+      users.map(async (key) => (await post("/v1/tasks", { prompt: "x" }, key)).json.id),
+    );
+    await api.work();
+    const tasks = await Promise.all(ids.map((id) => api.deps.store.getTask(id)));
+    expect(tasks.map((task) => task?.sandbox?.origin).sort()).toEqual(["cold", "warm", "warm"]);
+    expect(new Set(tasks.map((task) => task?.sandbox?.name)).size).toBe(3);
+
+    api.advance(120_000);
+    expect(await reap()).toMatchObject({ orphans: [], warmed: 2 });
+    expect(api.world.sandboxes()).toHaveLength(5);
+  });
+
+  it("deletes a warm sandbox whose claimer died before its session had it", async () => {
+    api = createTestApi({ ...api.deps.config, warmTarget: 1 });
+    await reap();
+    const [warm] = await api.deps.store.listWarm();
+    const { changeSession } = api.deps.store;
+    await start();
+    api.deps.store.changeSession = async () => {
+      throw new Error("the worker is no more");
+    };
+    await expect(api.work()).rejects.toThrow();
+    api.deps.store.changeSession = changeSession;
+    api.advance(120_000);
+    expect((await reap()).orphans).toEqual([warm?.name]);
+  });
+
   it("goes on with the others when one fails, and says so", async () => {
     await start({ sessionKey: "a" });
     await start({ sessionKey: "b" });

@@ -1,4 +1,5 @@
 import {
+  type Config,
   createFlagReader,
   createId,
   createSealer,
@@ -17,8 +18,14 @@ import { createApp } from "./app.ts";
 
 export const adminKey = "admin-key-for-tests-only";
 
+const testConfig = parseConfig({
+  CONCIERGE_DEFAULT_AGENT: "shell",
+  CONCIERGE_STAGE: "test",
+  CONCIERGE_ALLOW_PRIVATE_HOSTS: "true",
+});
+
 /** The api on a store in memory, with a clock that the test moves and a queue that the test reads. */
-export function createTestApi() {
+export function createTestApi(config: Config = testConfig) {
   let now = Date.parse("2026-11-01T12:00:00Z");
   const sent: WorkMessage[] = [];
   const armed: (Timer & { delayMs: number })[] = [];
@@ -29,11 +36,6 @@ export function createTestApi() {
       now += ms;
     },
   };
-  const config = parseConfig({
-    CONCIERGE_DEFAULT_AGENT: "shell",
-    CONCIERGE_STAGE: "test",
-    CONCIERGE_ALLOW_PRIVATE_HOSTS: "true",
-  });
   const store = createMemoryStore({ clock });
   const { provider, world } = createMemoryProvider({ clock });
   const refs = new Map<string, string>();
@@ -44,6 +46,7 @@ export function createTestApi() {
       task: () => createId("task", now++),
       key: () => createId("key", now++),
       claim: () => createId("claim", now++),
+      warm: () => createId("warm", now++),
     },
     store,
     provider,

@@ -23,6 +23,8 @@ const schema = z.object({
   AGENT_MAX_WAIT_TIME_MS: milliseconds(5 * minute),
   AGENT_MAX_OUTPUT_BYTES: whole(1024, 1024 ** 3, "bytes").default(100 * 1024 * 1024),
   SESSION_IDLE_TIMEOUT_MS: milliseconds(30 * minute),
+  POOL_MAX_SANDBOXES: whole(1, 2000, "sandboxes").default(100),
+  POOL_WARM_TARGET: whole(0, 200, "sandboxes").default(0),
   ENABLE_DB_BACKED_STOP: flag,
   ENABLE_CANCELLATION_CHECKS: flag,
   ENABLE_HEALTH_PROBE: flag,
@@ -54,6 +56,8 @@ export function parseConfig(environment: Readonly<Record<string, string | undefi
     maxDurationMs: env.AGENT_MAX_WAIT_TIME_MS,
     maxOutputBytes: env.AGENT_MAX_OUTPUT_BYTES,
     sessionIdleMs: env.SESSION_IDLE_TIMEOUT_MS,
+    poolMax: env.POOL_MAX_SANDBOXES,
+    warmTarget: env.POOL_WARM_TARGET,
     flags: {
       ENABLE_DB_BACKED_STOP: env.ENABLE_DB_BACKED_STOP,
       ENABLE_CANCELLATION_CHECKS: env.ENABLE_CANCELLATION_CHECKS,

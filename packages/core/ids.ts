@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 
-const prefixes = { task: "task_", key: "key_", claim: "claim_" } as const;
+const prefixes = { task: "task_", key: "key_", claim: "claim_", warm: "" } as const;
 
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 

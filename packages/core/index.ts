@@ -16,6 +16,7 @@ export { createId, sandboxName, sessionId, taskIdPattern } from "./ids.ts";
 export { authenticate, type Caller, createKey } from "./key/index.ts";
 export { type Key, keySchema } from "./key/schema.ts";
 export * as limits from "./limits.ts";
+export { type WarmSandbox, warmSchema } from "./pool/schema.ts";
 export type * from "./ports.ts";
 export { timerKinds } from "./ports.ts";
 export { type ReapReport, reap, reapReportSchema } from "./reaper/index.ts";

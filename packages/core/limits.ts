@@ -38,6 +38,10 @@ export const reaperSlackMs = 5 * second;
 /** An agent may say that it waits for its model or a tool for this long, and not be taken for silent. */
 export const activityCapMs = 15 * minute;
 
+/** A warm sandbox with less life than this is not worth keeping, and how many are made in one sweep. */
+export const warmLifeMs = 10 * minute;
+export const warmAtOnce = 5;
+
 /** What a conversation may have. */
 export const turnsMax = 200;
 export const phasesKept = 60;

@@ -1,6 +1,7 @@
 import type { EventRecord } from "./event/schema.ts";
 import type { Flags } from "./flags/schema.ts";
 import type { Key } from "./key/schema.ts";
+import type { WarmSandbox } from "./pool/schema.ts";
 import type { Lease, Session } from "./session/schema.ts";
 import type { Notice, Phase, Status, Task } from "./task/schema.ts";
 
@@ -14,6 +15,7 @@ export interface Ids {
   task(): string;
   key(): string;
   claim(): string;
+  warm(): string;
 }
 
 /** A conditional write either wins, and gives the item as it now is, or loses to the item as it is. */
@@ -103,6 +105,14 @@ export interface Store {
     guard: SessionGuard,
     change: SessionChange,
   ): Promise<Outcome<Session>>;
+
+  listWarm(): Promise<WarmSandbox[]>;
+  /** False where there is one of that name. */
+  createWarm(sandbox: WarmSandbox): Promise<boolean>;
+  /** False where it is no longer in that state. */
+  changeWarm(name: string, from: WarmSandbox["state"], sandbox: WarmSandbox): Promise<boolean>;
+  deleteWarm(name: string, from: WarmSandbox["state"]): Promise<boolean>;
+  getWarm(name: string): Promise<WarmSandbox | undefined>;
 
   getFlags(): Promise<Flags>;
   putFlags(flags: Flags): Promise<void>;

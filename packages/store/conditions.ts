@@ -1,4 +1,4 @@
-import type { SessionGuard, TaskGuard } from "@concierge/core";
+import type { SessionGuard, TaskGuard, WarmSandbox } from "@concierge/core";
 
 /** Part of a condition: an expression with what its placeholders stand for. */
 export interface Condition {
@@ -31,6 +31,13 @@ const notExpired = (now: number): Condition => ({
   expression: "expiresAt > :now",
   names: {},
   values: { ":now": now },
+});
+
+/** A warm sandbox is still in the state it was seen in: of all who want it, one finds it so. */
+export const isWarm = (state: WarmSandbox["state"]): Condition => ({
+  expression: "#state = :state",
+  names: { "#state": "state" },
+  values: { ":state": state },
 });
 
 /** The turn is this one and its status one of these; the rest only where the guard says so. */

@@ -1,4 +1,12 @@
-import { type Clock, createId, type EventRecord, type Lease, type Store, type Task } from "@concierge/core";
+import {
+  type Clock,
+  createId,
+  type EventRecord,
+  type Lease,
+  type Store,
+  type Task,
+  type WarmSandbox,
+} from "@concierge/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 export interface OpenStore {
@@ -121,6 +129,68 @@ export function storeContract(name: string, open: () => Promise<OpenStore>): voi
         expect(winners(await stampede(() => commit(1)))).toHaveLength(1);
         expect(await commit(3)).toMatchObject({ won: false, item: { outputSeq: 1 } });
         expect(await commit(2)).toMatchObject({ won: true, item: { outputSeq: 2 } });
+      });
+
+      it("is given its push once, and never from its deadline on", async () => {
+        const task = await saved({ state: { status: "running", commandId: "c" }, deadlineAt: 1000 });
+        const push = { commit: "c", branch: "b", exitCode: 0, text: "" };
+        const grant = (now: number) => () =>
+          store.changeTask(
+            task.id,
+            { turn: 1, status: ["running"], deadlineAfter: now },
+            { set: { state: { status: "finalizing", push, finalizeBy: 9 } } },
+          );
+        expect(winners(await stampede(grant(1000)))).toHaveLength(0);
+        expect(winners(await stampede(grant(999)))).toHaveLength(1);
+      });
+
+      it("gives its credential to one who asks, again and again, and to no other", async () => {
+        const task = await saved({ state: { status: "running", commandId: "c" } });
+        const ask = (nonce: string) =>
+          store.changeTask(
+            task.id,
+            { turn: 1, status: ["running"], cloneNonce: nonce },
+            { set: { cloneNonce: nonce } },
+          );
+        const outcomes = await stampede((i) => ask(`nonce ${i}`));
+        expect(winners(outcomes)).toHaveLength(1);
+        const nonce = winners(outcomes)[0]?.item?.cloneNonce ?? "";
+        expect((await ask(nonce)).won).toBe(true);
+        expect((await ask("another")).won).toBe(false);
+      });
+
+      it("goes on to its next turn once", async () => {
+        const task = await saved({
+          state: {
+            status: "stopped",
+            endedAt: 1,
+            result: null,
+            error: { code: "stopped_by_user", detail: "" },
+          },
+        });
+        const outcomes = await stampede((i) =>
+          store.changeTask(
+            task.id,
+            { turn: 1, status: ["succeeded", "failed", "stopped", "timed_out"] },
+            {
+              set: {
+                turn: 2,
+                state: { status: "queued" },
+                prompt: `next ${i}`,
+                phases: [],
+                phaseCount: 2,
+                past: [{ turn: 1, outputSeq: 0 }],
+              },
+              remove: ["sandbox", "startedAt", "cloneNonce", "sealed"],
+            },
+          ),
+        );
+        expect(winners(outcomes)).toHaveLength(1);
+        expect(await store.getTask(task.id)).toMatchObject({
+          turn: 2,
+          phases: [],
+          past: [{ turn: 1, outputSeq: 0 }],
+        });
       });
 
       it("changes for no other turn than its own", async () => {
@@ -358,6 +428,31 @@ export function storeContract(name: string, open: () => Promise<OpenStore>): voi
         expect(outcome).toEqual({ won: false, item: undefined });
       });
 
+      it("is listed among what is due, the least recently used first, until it is not", async () => {
+        const [older, newer] = [user(), user()];
+        for (const [userId, dueAt] of [
+          [newer, 20],
+          [older, 10],
+        ] as const) {
+          await store.changeSession(
+            userId,
+            "key",
+            { lease: null },
+            {
+              set: { lease: lease("t"), lastUsedAt: 1, dueAt, expiresAt: opened.now() + 60_000 },
+            },
+          );
+        }
+        const mine = async (now: number) =>
+          (await store.listDueSessions(now, 100))
+            .map(({ userId }) => userId)
+            .filter((id) => id === older || id === newer);
+        expect(await mine(20)).toEqual([older, newer]);
+        expect(await mine(19)).toEqual([older]);
+        await store.changeSession(older, "key", { epoch: 0 }, { remove: ["dueAt"] });
+        expect(await mine(20)).toEqual([newer]);
+      });
+
       it("that expired is free, and keeps its epoch", async () => {
         const userId = user();
         const first = await take(userId, "old", null);
@@ -401,6 +496,55 @@ export function storeContract(name: string, open: () => Promise<OpenStore>): voi
       });
     });
 
+    describe("a warm sandbox", () => {
+      const aWarm = (): WarmSandbox => ({
+        state: "creating",
+        name: createId("warm", opened.now()),
+        createdAt: opened.now(),
+        expiresAt: opened.now() + 60_000,
+      });
+      const ready = (warm: WarmSandbox): WarmSandbox => ({ ...warm, state: "ready", sessionId: "s" });
+
+      it("is recorded once, becomes ready once, and is claimed by one session alone", async () => {
+        const warm = aWarm();
+        expect(trues(await stampede(() => store.createWarm(warm)))).toBe(1);
+        expect(trues(await stampede(() => store.changeWarm(warm.name, "creating", ready(warm))))).toBe(1);
+        const { name, createdAt, expiresAt } = warm;
+        const claims = await stampede((i) =>
+          store.changeWarm(name, "ready", {
+            state: "claimed",
+            name,
+            createdAt,
+            expiresAt,
+            userId: `user ${i}`,
+            sessionKey: "k",
+          }),
+        );
+        expect(trues(claims)).toBe(1);
+        const winner = claims.indexOf(true);
+        expect(await store.getWarm(name)).toMatchObject({ state: "claimed", userId: `user ${winner}` });
+        expect((await store.listWarm()).find((one) => one.name === name)).toMatchObject({
+          userId: `user ${winner}`,
+        });
+      });
+
+      it("is deleted once, and only from the state it was seen in", async () => {
+        const warm = aWarm();
+        await store.createWarm(warm);
+        expect(await store.deleteWarm(warm.name, "ready")).toBe(false);
+        expect(trues(await stampede(() => store.deleteWarm(warm.name, "creating")))).toBe(1);
+        expect(await store.getWarm(warm.name)).toBeUndefined();
+      });
+    });
+
+    describe("the flags", () => {
+      it("are none, then those that were put", async () => {
+        expect(await store.getFlags()).toEqual({});
+        await store.putFlags({ ENABLE_HEALTH_PROBE: "10%" });
+        expect(await store.getFlags()).toEqual({ ENABLE_HEALTH_PROBE: "10%" });
+      });
+    });
+
     describe("an idempotency key", () => {
       it("belongs to the first, until it expires", async () => {
         const scope = user();
@@ -436,6 +580,10 @@ export function manualClock(): Clock & { advance(ms: number): void } {
 
 function stampede<T>(contend: (i: number) => Promise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: contenders }, (_, i) => contend(i)));
+}
+
+function trues(answers: boolean[]): number {
+  return answers.filter(Boolean).length;
 }
 
 function winners<T extends { won: boolean }>(outcomes: T[]): T[] {

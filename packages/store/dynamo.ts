@@ -14,6 +14,7 @@ import {
   isAbsent,
   isAbsentOrExpired,
   isThere,
+  isWarm,
   sessionAllows,
   taskAllows,
 } from "./conditions.ts";
@@ -29,10 +30,12 @@ import {
   readRecord,
   readSession,
   readTask,
+  readWarm,
   recordItem,
   recordSortBehind,
   taskItem,
   ttlOf,
+  warmItem,
 } from "./items.ts";
 import { buildUpdate, type UpdateParts } from "./update.ts";
 
@@ -64,17 +67,9 @@ export function createDynamoStore(options: {
     }
   };
 
-  const put = (item: Item & Key, { expression, names, values }: Condition): Promise<Outcome<Item>> =>
+  const put = (item: Item & Key, condition: Condition): Promise<Outcome<Item>> =>
     conditionally({ pk: item.pk, sk: item.sk }, async () => {
-      await client.send(
-        new PutCommand({
-          TableName,
-          Item: item,
-          ConditionExpression: expression,
-          ...(Object.keys(names).length > 0 && { ExpressionAttributeNames: names }),
-          ...(Object.keys(values).length > 0 && { ExpressionAttributeValues: values }),
-        }),
-      );
+      await client.send(new PutCommand({ TableName, Item: item, ...expressions(condition) }));
       return item;
     });
 
@@ -88,6 +83,14 @@ export function createDynamoStore(options: {
       };
       return (await client.send(new UpdateCommand(input))).Attributes;
     });
+
+  const remove = async (key: Key, condition: Condition): Promise<boolean> => {
+    const outcome = await conditionally(key, async () => {
+      await client.send(new DeleteCommand({ TableName, Key: key, ...expressions(condition) }));
+      return {};
+    });
+    return outcome.won;
+  };
 
   const listOwned = async <T extends { id: string }>(
     owner: string,
@@ -237,6 +240,36 @@ export function createDynamoStore(options: {
       );
     },
 
+    async listWarm() {
+      const page = await client.send(
+        new QueryCommand({
+          TableName,
+          IndexName: "owner",
+          KeyConditionExpression: "#owner = :owner",
+          ExpressionAttributeNames: { "#owner": "owner" },
+          ExpressionAttributeValues: { ":owner": ownerOf.warm },
+        }),
+      );
+      return (page.Items ?? []).map(readWarm);
+    },
+
+    async getWarm(name) {
+      const item = await get(keyOf.warm(name));
+      return item && readWarm(item);
+    },
+
+    async createWarm(warm) {
+      return (await put(warmItem(warm), isAbsent)).won;
+    },
+
+    async changeWarm(name, from, warm) {
+      return (await put({ ...warmItem(warm), ...keyOf.warm(name) }, isWarm(from))).won;
+    },
+
+    async deleteWarm(name, from) {
+      return await remove(keyOf.warm(name), isWarm(from));
+    },
+
     async getFlags() {
       return ((await get(keyOf.flags))?.flags ?? {}) as Flags;
     },
@@ -259,13 +292,7 @@ export function createDynamoStore(options: {
     },
 
     async deleteKey(id) {
-      const key = keyOf.key(id);
-      const { expression } = isThere;
-      const outcome = await conditionally(key, async () => {
-        await client.send(new DeleteCommand({ TableName, Key: key, ConditionExpression: expression }));
-        return {};
-      });
-      return outcome.won;
+      return await remove(keyOf.key(id), isThere);
     },
 
     async claimIdempotencyKey(scope, record) {
@@ -273,6 +300,14 @@ export function createDynamoStore(options: {
       const item = { ...record, ...key, ttl: ttlOf(record.expiresAt) };
       return mapOutcome(await put(item, isAbsentOrExpired(clock.now())), readIdempotency);
     },
+  };
+}
+
+function expressions({ expression, names, values }: Condition) {
+  return {
+    ConditionExpression: expression,
+    ...(Object.keys(names).length > 0 && { ExpressionAttributeNames: names }),
+    ...(Object.keys(values).length > 0 && { ExpressionAttributeValues: values }),
   };
 }
 

@@ -8,6 +8,8 @@ import {
   sessionSchema,
   type Task,
   taskSchema,
+  type WarmSandbox,
+  warmSchema,
 } from "@concierge/core";
 
 /** What an item has beside its fields: its keys, its places in the indexes, and when the table may drop it. */
@@ -24,6 +26,7 @@ export const keyOf = {
   record: (taskId: string, position: RecordPosition) => ({ pk: `TASK#${taskId}`, sk: recordSort(position) }),
   session: (userId: string, key: string) => ({ pk: `SESSION#${userId}#${key}`, sk: "SESSION" }),
   key: (id: string) => ({ pk: `KEY#${id}`, sk: "KEY" }),
+  warm: (name: string) => ({ pk: `WARM#${name}`, sk: "WARM" }),
   flags: { pk: "FLAGS", sk: "FLAGS" },
   idempotency: (scope: string) => ({ pk: `IDEMPOTENCY#${scope}`, sk: "IDEMPOTENCY" }),
 } as const;
@@ -32,6 +35,7 @@ export const ownerOf = {
   tasks: (userId: string) => `TASKS#${userId}`,
   sessions: (userId: string) => `SESSIONS#${userId}`,
   keys: "KEYS",
+  warm: "WARM",
 } as const;
 
 export function taskItem(task: Task): Item {
@@ -53,6 +57,13 @@ export function recordItem(taskId: string, record: EventRecord, expiresAt: numbe
   return { ...record, ...keyOf.record(taskId, record), expiresAt, ttl: ttlOf(expiresAt) };
 }
 
+export function warmItem(warm: WarmSandbox): Item & { pk: string; sk: string } {
+  const { name, createdAt, expiresAt } = warm;
+  const ownedAt = `${String(createdAt).padStart(15, "0")}#${name}`;
+  return { ...warm, ...keyOf.warm(name), owner: ownerOf.warm, ownedAt, ttl: ttlOf(expiresAt) };
+}
+
+export const readWarm = (item: Item): WarmSandbox => warmSchema.parse(fieldsOf(item));
 export const readTask = (item: Item): Task => taskSchema.parse(fieldsOf(item));
 export const readSession = (item: Item): Session => sessionSchema.parse(fieldsOf(item));
 export const readKey = (item: Item): Key => keySchema.parse(fieldsOf(item));

@@ -12,6 +12,7 @@ import type {
   Store,
   Task,
   TaskGuard,
+  WarmSandbox,
 } from "@concierge/core";
 
 /** The store without a table, for simulations: the same contract, held to by the same suite. */
@@ -21,6 +22,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
   const records = new Map<string, EventRecord>();
   const keys = new Map<string, Key>();
   const idempotency = new Map<string, IdempotencyRecord>();
+  const warm = new Map<string, WarmSandbox>();
   let flags: Flags = {};
 
   const live = <T extends { expiresAt: number }>(item: T | undefined): T | undefined =>
@@ -103,6 +105,30 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       for (const name of remove) delete changed[name];
       sessions.set(at, changed);
       return won(changed);
+    },
+
+    async listWarm() {
+      return structuredClone([...warm.values()]);
+    },
+
+    async getWarm(name) {
+      return live(warm.get(name));
+    },
+
+    async createWarm(sandbox) {
+      if (warm.has(sandbox.name)) return false;
+      warm.set(sandbox.name, structuredClone(sandbox));
+      return true;
+    },
+
+    async changeWarm(name, from, sandbox) {
+      if (warm.get(name)?.state !== from) return false;
+      warm.set(name, structuredClone(sandbox));
+      return true;
+    },
+
+    async deleteWarm(name, from) {
+      return warm.get(name)?.state === from && warm.delete(name);
     },
 
     async getFlags() {

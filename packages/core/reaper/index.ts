@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { EndingDeps } from "../deps.ts";
 import { app, longestCreateMs } from "../limits.ts";
+import { refill } from "../pool/index.ts";
 import type { ListedSandbox } from "../ports.ts";
 import { reapSession } from "../session/reap.ts";
 import { decideDue } from "../task/decide.ts";
@@ -19,6 +20,10 @@ export const reapReportSchema = z
     sessions: z.record(z.string(), z.int()),
     /** Sandboxes of this stage that no session names. */
     orphans: z.array(z.string()),
+    /** Idle sessions released because there were too many sandboxes. */
+    evicted: z.int(),
+    /** Sandboxes made ahead. */
+    warmed: z.int(),
     /** What could not be done now, and is tried again next time. */
     failures: z.array(z.string()),
     /** False where time ran out: the next sweep goes on. */
@@ -44,14 +49,16 @@ export async function reap(
     tasks: {},
     sessions: {},
     orphans: [],
+    evicted: 0,
+    warmed: 0,
     failures: [],
     complete: true,
     durationMs: 0,
   };
   const sweep = { deps, report, dryRun: options.dryRun, until: startedAt + options.maxMs };
-  await reapTasks(sweep);
-  await reapSessions(sweep);
-  await reapOrphans(sweep);
+  for (const part of [reapTasks, reapSessions, reapSandboxes]) {
+    await part(sweep).catch((error: unknown) => fail(report, error));
+  }
   report.durationMs = clock.now() - startedAt;
   return report;
 }
@@ -93,23 +100,45 @@ async function reapSessions(sweep: Sweep): Promise<void> {
   );
 }
 
-/** Whatever runs under our tag and is named by no session was made by someone who died before he could say so. */
-async function reapOrphans(sweep: Sweep): Promise<void> {
+/** From the provider's side: what runs and nobody names goes; then the pool is cut to its cap, or filled up. */
+async function reapSandboxes(sweep: Sweep): Promise<void> {
   const { deps, report, dryRun } = sweep;
   let cursor: string | undefined;
+  let live = 0;
   do {
     const page = await deps.provider.list({ stage: deps.config.stage }, cursor);
     const ours = page.items.filter(({ tags }) => tags.app === app && tags.stage === deps.config.stage);
     await each(sweep, ours, async (sandbox) => {
-      if (await isNamed(deps, sandbox)) return;
-      report.orphans.push(sandbox.name);
-      if (dryRun) return;
-      await deps.provider.remove(sandbox.name);
-      deps.metrics.count("orphan_deleted");
+      if (await isNamed(deps, sandbox)) live += 1;
+      else await deleteOrphan(sweep, sandbox.name);
     });
     cursor = page.next;
   } while (cursor && deps.clock.now() < sweep.until);
-  if (cursor) report.complete = false;
+  if (cursor) {
+    report.complete = false;
+    return;
+  }
+  const room = deps.config.poolMax - live;
+  if (room < 0) await evict(sweep, -room);
+  else if (!dryRun) report.warmed = await refill(deps, room);
+}
+
+/** Made by someone who died before he could say so. */
+async function deleteOrphan({ deps, report, dryRun }: Sweep, name: string): Promise<void> {
+  report.orphans.push(name);
+  if (dryRun) return;
+  await deps.provider.remove(name);
+  deps.metrics.count("orphan_deleted");
+}
+
+/** Over the cap the least recently used goes first; never one under a lease. */
+async function evict({ deps, report, dryRun, until }: Sweep, excess: number): Promise<void> {
+  const sessions = await deps.store.listDueSessions(Number.MAX_SAFE_INTEGER, perSweep);
+  for (const where of sessions) {
+    if (report.evicted >= excess || deps.clock.now() >= until) return;
+    const fate = await reapSession(deps, where, { dryRun, evict: true });
+    if (fate === "released") report.evicted += 1;
+  }
 }
 
 async function isNamed(
@@ -117,8 +146,10 @@ async function isNamed(
   { name, createdAt, tags }: ListedSandbox,
 ): Promise<boolean> {
   if (clock.now() - createdAt < longestCreateMs) return true;
-  const session = await store.getSession(tags.user ?? "", tags.session ?? "");
-  return session?.sandbox?.name === name;
+  const warm = tags.pool === "warm" ? await store.getWarm(name) : undefined;
+  if (warm && warm.state !== "claimed") return true;
+  const [userId = "", key = ""] = warm ? [warm.userId, warm.sessionKey] : [tags.user, tags.session];
+  return (await store.getSession(userId, key))?.sandbox?.name === name;
 }
 
 /** One that fails does not keep the others from being looked after. */
@@ -132,7 +163,7 @@ async function each<T>(sweep: Sweep, items: readonly T[], look: (item: T) => Pro
       try {
         await look(item);
       } catch (error) {
-        report.failures.push(error instanceof Error ? error.message : "unknown");
+        fail(report, error);
       }
     },
   );
@@ -141,4 +172,8 @@ async function each<T>(sweep: Sweep, items: readonly T[], look: (item: T) => Pro
 
 function count(counts: Record<string, number>, name: string): void {
   counts[name] = (counts[name] ?? 0) + 1;
+}
+
+function fail(report: ReapReport, error: unknown): void {
+  report.failures.push(error instanceof Error ? error.message : "unknown");
 }

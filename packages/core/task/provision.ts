@@ -2,6 +2,7 @@ import type { LaunchDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { sandboxName, sessionId } from "../ids.ts";
 import { app, claimMs, claimRenewMs, retryProvisionMs, sandboxMaxMs, sandboxSlackMs } from "../limits.ts";
+import { claimWarm } from "../pool/index.ts";
 import type { LiveSandbox } from "../ports.ts";
 import { reusableSandbox } from "../session/decide.ts";
 import type { Lease, Session, SessionSandbox } from "../session/schema.ts";
@@ -115,7 +116,37 @@ async function assignSandbox(
       return await keep(deps, task, session, lease, live, known.state === "ready" ? "reused" : "cold");
   }
   if (session.sandbox) await provider.remove(session.sandbox.name);
+  const warm = await claimWarm(deps, task, task.deadlineAt + sandboxSlackMs);
+  if (warm) return await moveIn(deps, task, session, lease, warm);
   return await create(deps, task, session, lease, progress);
+}
+
+/** A claimed sandbox becomes the session's; one that the session does not take is nobody's, and goes. */
+async function moveIn(
+  { store, provider, clock }: LaunchDeps,
+  task: Task,
+  session: Session,
+  lease: Lease,
+  warm: LiveSandbox,
+): Promise<SandboxUse | undefined> {
+  const now = clock.now();
+  const epoch = session.epoch + 1;
+  const outcome = await store.changeSession(
+    task.userId,
+    task.sessionKey,
+    { lease, epoch: session.epoch },
+    {
+      set: {
+        lease: { ...lease, at: now },
+        lastUsedAt: now,
+        epoch,
+        sandbox: { state: "ready", createdAt: now, ...warm },
+      },
+    },
+  );
+  if (outcome.won) return { name: warm.name, sessionId: warm.sessionId, origin: "warm", epoch };
+  await provider.remove(warm.name);
+  return undefined;
 }
 
 /** Asks the provider before a sandbox is trusted: what has gone is made anew, not installed into. */

@@ -1,0 +1,17 @@
+import { z } from "zod";
+
+const time = z.int().nonnegative();
+const made = { name: z.string(), createdAt: time, expiresAt: time };
+
+/**
+ * A sandbox that was made ahead, for nobody. Once claimed it is one session's for ever: the record stays, so that
+ * whoever finds the sandbox can find the session too.
+ */
+export const warmSchema = z.discriminatedUnion("state", [
+  z.strictObject({ state: z.literal("creating"), ...made }),
+  z.strictObject({ state: z.literal("ready"), ...made, sessionId: z.string() }),
+  z.strictObject({ state: z.literal("claimed"), ...made, userId: z.string(), sessionKey: z.string() }),
+]);
+
+export type WarmSandbox = z.infer<typeof warmSchema>;
+export type ReadyWarmSandbox = Extract<WarmSandbox, { state: "ready" }>;
