@@ -1,0 +1,143 @@
+import { randomUUID } from "node:crypto";
+import { type Provider, ProviderError, type SandboxRef } from "@concierge/core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+export interface OpenProvider {
+  provider: Provider;
+  /** What a turn's runner is here: it must be the first to make its launch's file, and then it runs until it is killed. */
+  runner: string;
+  /** Whether the runner that was launched in this directory is alive. */
+  isAlive(sandbox: SandboxRef, runDir: string): Promise<boolean>;
+  /** Lets a second pass. */
+  pass(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What any provider must do. Run on the one in memory, and through the real SDK on the local API. */
+export function providerContract(name: string, open: () => Promise<OpenProvider>): void {
+  describe(`the provider ${name}`, () => {
+    let opened: OpenProvider;
+    let provider: Provider;
+    beforeAll(async () => {
+      opened = await open();
+      provider = opened.provider;
+    });
+    afterAll(async () => await opened?.close());
+
+    const stage = `stage-${randomUUID().slice(0, 8)}`;
+    const create = (timeoutMs = 600_000) =>
+      provider.create({ name: `box-${randomUUID()}`, tags: { app: "contract", stage }, timeoutMs });
+    const launch = async (sandbox: SandboxRef, runDir: string) => {
+      const path = `${runDir}/runner.mjs`;
+      await provider.writeFiles(sandbox, [{ path, content: opened.runner }]);
+      return await provider.launch(sandbox, { cmd: "node", args: [path], env: { CONCIERGE_TEST: "1" } });
+    };
+    const aRunDir = () => `/tmp/concierge/task_${randomUUID()}-1`;
+    const alive = (sandbox: SandboxRef, runDir: string) =>
+      expect.poll(() => opened.isAlive(sandbox, runDir), { timeout: 10_000 });
+
+    it("finds what it created, and only while it is there", async () => {
+      const sandbox = await create();
+      expect(await provider.find(sandbox.name)).toEqual(sandbox);
+      expect(await provider.find(`${sandbox.name}-not`)).toBeUndefined();
+      await provider.remove(sandbox.name);
+      expect(await provider.find(sandbox.name)).toBeUndefined();
+      await provider.remove(sandbox.name);
+    });
+
+    it("refuses a name that is taken", async () => {
+      const { name: taken } = await create();
+      const again = provider.create({ name: taken, tags: { stage }, timeoutMs: 600_000 });
+      await expect(again).rejects.toMatchObject({ kind: "refused" });
+    });
+
+    it("lists a stage's, with their tags, over however many pages", async () => {
+      const { name: mine } = await create();
+      const listed = [];
+      for (let cursor: string | undefined, first = true; first || cursor; first = false) {
+        const page = await provider.list({ stage }, cursor);
+        listed.push(...page.items);
+        cursor = page.next;
+      }
+      const found = listed.find((sandbox) => sandbox.name === mine);
+      expect(found?.tags).toMatchObject({ app: "contract", stage });
+      expect((await provider.list({ stage: "another" })).items).toEqual([]);
+    });
+
+    it("says of a sandbox that is gone that it is, whatever is asked of it", async () => {
+      const sandbox = await create();
+      await provider.remove(sandbox.name);
+      const gone = { kind: expect.stringMatching(/^(gone|stopped)$/) };
+      await expect(provider.writeFiles(sandbox, [{ path: "/tmp/x", content: "" }])).rejects.toMatchObject(
+        gone,
+      );
+      await expect(provider.sweep(sandbox, aRunDir())).rejects.toMatchObject(gone);
+      await expect(provider.ask(sandbox, aRunDir())).rejects.toMatchObject(gone);
+      await expect(provider.extend(sandbox, 1000)).rejects.toMatchObject(gone);
+      await expect(provider.launch(sandbox, { cmd: "true", args: [], env: {} })).rejects.toBeInstanceOf(
+        ProviderError,
+      );
+      expect(await provider.find(sandbox.name)).toBeUndefined();
+    });
+
+    it("ends a sandbox when its time is over, unless it was extended", async () => {
+      const short = await create(2000);
+      const extended = await create(2000);
+      await provider.extend(extended, 600_000);
+      expect((await provider.find(extended.name))?.expiresAt).toBeGreaterThan(short.expiresAt + 500_000);
+      for (let seconds = 0; seconds < 20 && (await provider.find(short.name)); seconds++) await opened.pass();
+      expect(await provider.find(short.name)).toBeUndefined();
+      expect(await provider.find(extended.name)).toBeDefined();
+    });
+
+    it("sweeps what was launched, and the sandbox stays", async () => {
+      const sandbox = await create();
+      const runDir = aRunDir();
+      await launch(sandbox, runDir);
+      await alive(sandbox, runDir).toBe(true);
+      expect(await provider.sweep(sandbox, runDir)).toBe(true);
+      expect(await opened.isAlive(sandbox, runDir)).toBe(false);
+      expect(await provider.find(sandbox.name)).toBeDefined();
+      expect(await provider.sweep(sandbox, runDir)).toBe(true);
+    });
+
+    it("bars a launch that has not happened: what comes later does not run", async () => {
+      const sandbox = await create();
+      const runDir = aRunDir();
+      expect(await provider.sweep(sandbox, runDir)).toBe(true);
+      await launch(sandbox, runDir).catch(() => {});
+      const next = aRunDir();
+      await launch(sandbox, next);
+      await alive(sandbox, next).toBe(true);
+      expect(await opened.isAlive(sandbox, runDir)).toBe(false);
+    });
+
+    it("leaves alone what began before the turn", async () => {
+      const sandbox = await create();
+      const [earlier, later] = [aRunDir(), aRunDir()];
+      await launch(sandbox, earlier);
+      await alive(sandbox, earlier).toBe(true);
+      await opened.pass();
+      await launch(sandbox, later);
+      await alive(sandbox, later).toBe(true);
+      expect(await provider.sweep(sandbox, later)).toBe(true);
+      expect(await opened.isAlive(sandbox, later)).toBe(false);
+      expect(await opened.isAlive(sandbox, earlier)).toBe(true);
+    });
+
+    it("is clean for each of many sweeps at once", async () => {
+      const sandbox = await create();
+      const runDir = aRunDir();
+      await launch(sandbox, runDir);
+      await alive(sandbox, runDir).toBe(true);
+      const sweeps = await Promise.all([1, 2, 3].map(() => provider.sweep(sandbox, runDir)));
+      expect(sweeps).toContain(true);
+      expect(await opened.isAlive(sandbox, runDir)).toBe(false);
+    });
+
+    it("has no word of a runner that never wrote any", async () => {
+      const sandbox = await create();
+      expect(await provider.ask(sandbox, aRunDir())).toBeUndefined();
+    });
+  });
+}
