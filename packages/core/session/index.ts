@@ -44,7 +44,7 @@ export async function release(
 ): Promise<void> {
   const session = await store.getSession(userId, sessionKey);
   if (!session?.sandbox || session.epoch !== epoch) return;
-  if (session.sandbox.state !== "releasing" && (await isHeld(store, session, clock.now()))) return;
+  if (session.sandbox.state !== "releasing" && (await whoHolds(store, session, clock.now())).held) return;
 
   const { name, createdAt } = session.sandbox;
   const releasing = await store.changeSession(
@@ -64,10 +64,18 @@ export async function release(
   );
 }
 
-/** Whether a turn has the session, or is about to have it. */
-export async function isHeld(store: Deps["store"], session: Session, now: number): Promise<boolean> {
+/** Whether a turn has the session, or is about to have it; and since when nobody had. */
+export async function whoHolds(
+  store: Deps["store"],
+  session: Session,
+  now: number,
+): Promise<{ held: boolean; idleSince: number }> {
   const holder = session.lease && (await store.getTask(session.lease.taskId));
-  return decideLease(session, holder, nobody, now).kind === "busy";
+  const endedAt = holder && "endedAt" in holder.state ? holder.state.endedAt : 0;
+  return {
+    held: decideLease(session, holder, nobody, now).kind === "busy",
+    idleSince: Math.max(session.lastUsedAt, endedAt),
+  };
 }
 
 const nobody = { taskId: "", turn: 0 };

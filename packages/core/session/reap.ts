@@ -1,5 +1,5 @@
 import type { SandboxDeps } from "../deps.ts";
-import { isHeld, release } from "./index.ts";
+import { release, whoHolds } from "./index.ts";
 import type { Session } from "./schema.ts";
 
 export type SessionFate = "kept" | "released" | "forgotten";
@@ -15,11 +15,11 @@ export async function reapSession(
   if (!session) return "kept";
   const now = clock.now();
   if (!dryRun) await clearTombstones(deps, session, now);
-  const held = await isHeld(store, session, now);
-  const idleAt = session.lastUsedAt + config.sessionIdleMs;
+  const { held, idleSince } = await whoHolds(store, session, now);
+  const idleAt = idleSince + config.sessionIdleMs;
 
   if (!session.sandbox || held || (now < idleAt && !evict && !(await isGone(deps, session)))) {
-    if (!dryRun) await lookAgain(deps, session, now, held);
+    if (!dryRun) await lookAgain(deps, session, { held, idleAt });
     return "kept";
   }
   if (dryRun) return "released";
@@ -45,14 +45,13 @@ async function forget({ store }: SandboxDeps, session: Session): Promise<Session
 }
 
 async function lookAgain(
-  { store, config }: SandboxDeps,
-  session: Session,
-  now: number,
-  held: boolean,
+  { store, clock }: SandboxDeps,
+  { userId, key, epoch, sandbox, tombstones = [] }: Session,
+  { held, idleAt }: { held: boolean; idleAt: number },
 ): Promise<void> {
-  const { userId, key, epoch, lastUsedAt, tombstones = [] } = session;
-  const waits = held || session.sandbox !== undefined || tombstones.some(({ until }) => until > now);
-  const dueAt = Math.max(lastUsedAt + config.sessionIdleMs, now + minuteMs);
+  const now = clock.now();
+  const waits = held || sandbox !== undefined || tombstones.some(({ until }) => until > now);
+  const dueAt = Math.max(idleAt, now + minuteMs);
   await store.changeSession(userId, key, { epoch }, waits ? { set: { dueAt } } : { remove: ["dueAt"] });
 }
 
