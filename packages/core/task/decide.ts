@@ -30,6 +30,11 @@ export function decideClaim(task: Task | undefined, turn: number, now: number): 
   }
 }
 
+/** Whether a worker's claim on a turn still stands. */
+export function isClaimedBy(task: Task | undefined, turn: number, claimId: string): boolean {
+  return task?.turn === turn && task.state.status === "provisioning" && task.state.claim.id === claimId;
+}
+
 export type RunnerAction = "continue" | "stop" | "wait";
 
 /** What a runner is told: `wait` until the launch is on record, `stop` once its turn is being ended or over. */
@@ -193,6 +198,7 @@ export function decidePushed(
   push: Push,
   outcome: "pushed" | "refused" | "timed out",
   now: number,
+  detail = "The remote did not take the push.",
 ): TaskState {
   const { commit, branch, exitCode, text } = push;
   const result = { exitCode, text, commit, branch, pushed: outcome === "pushed" };
@@ -200,7 +206,7 @@ export function decidePushed(
     case "pushed":
       return { status: "succeeded", endedAt: now, result };
     case "refused":
-      return failure(now, result, { code: "push_failed", detail: "The remote did not take the push." });
+      return failure(now, result, { code: "push_failed", detail });
     case "timed out":
       return failure(now, result, { code: "finalize_timeout", detail: "The push did not arrive in time." });
   }

@@ -94,7 +94,7 @@ export async function reportEnd(
   end: RunnerEnd,
 ): Promise<"done" | "stop" | "wait"> {
   const { store, clock, timers } = deps;
-  if (end.pushed !== undefined) return await settleReported(deps, { taskId, turn }, end.pushed);
+  if (end.pushed !== undefined) return await settleReported(deps, { taskId, turn }, end);
 
   const verdict = decideEnd(end, clock.now());
   const outcome =

@@ -2,7 +2,7 @@ import type { Deps, EndingDeps, SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { finalizeMs, reaperSlackMs } from "../limits.ts";
 import type { GitCredential } from "../ports.ts";
-import { decidePushed, decideRunnerAction } from "./decide.ts";
+import { decidePushed, decideRunnerAction, type RunnerEnd } from "./decide.ts";
 import { giveUpSandbox } from "./give-up.ts";
 import { when } from "./guards.ts";
 import { proveDeath } from "./prove.ts";
@@ -49,12 +49,12 @@ export async function grantPush(deps: SealingDeps, { taskId, turn }: Turn, push:
 export async function settleReported(
   deps: Deps,
   { taskId, turn }: Turn,
-  pushed: boolean,
+  { pushed, detail }: Pick<RunnerEnd, "pushed" | "detail">,
 ): Promise<"done" | "stop" | "wait"> {
   const task = await deps.store.getTask(taskId);
   if (wasReported(task, turn)) return "done";
   if (task?.turn !== turn || task.state.status !== "finalizing") return "stop";
-  const state = decidePushed(task.state.push, pushed ? "pushed" : "refused", deps.clock.now());
+  const state = decidePushed(task.state.push, pushed ? "pushed" : "refused", deps.clock.now(), detail);
   return (await settle(deps, task, state, "runner")) ? "done" : "stop";
 }
 

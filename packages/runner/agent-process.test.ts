@@ -1,0 +1,59 @@
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { startAgent } from "./agent-process.ts";
+
+let directory: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "concierge-agent-"));
+});
+
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+async function start(script: string) {
+  let text = "";
+  const agent = await startAgent({
+    file: "bash",
+    args: ["-c", script],
+    cwd: directory,
+    runDir: directory,
+    env: process.env,
+    pipeGraceMs: 20,
+    onOutput: (_, bytes) => {
+      text += bytes;
+    },
+  });
+  return { agent, text: () => text, [Symbol.dispose]: () => endGroup(agent.pid) };
+}
+
+const lines = Array.from({ length: 5000 }, (_, n) => `${n + 1}\n`).join("");
+
+test.each([
+  ["alone", "seq 1 5000"],
+  ["with a background process that holds the pipes", "sleep 300 & seq 1 5000"],
+])("what an agent wrote before its exit, %s, waits for pipes that are paused", async (_, script) => {
+  using started = await start(script);
+  const { agent, text } = started;
+  agent.pause();
+  expect(await agent.exited).toEqual({ exitCode: 0, signal: null });
+  expect(text()).toBe("");
+  agent.resume();
+  await agent.drained;
+  expect(text()).toBe(lines);
+});
+
+test("the pipes have no name once the agent runs", async () => {
+  using started = await start("true");
+  expect(readdirSync(directory)).toEqual([]);
+  await started.agent.drained;
+});
+
+function endGroup(groupId: number): void {
+  try {
+    process.kill(-groupId, "SIGKILL");
+  } catch {
+    // Nobody was left in it.
+  }
+}

@@ -1,0 +1,54 @@
+import { MAX_BATCH_BYTES, type OutputChunk, type Stream } from "./protocol.ts";
+
+/** A batch of this size does not wait for its time. */
+export const READY_BATCH_BYTES = 32 * 1024;
+
+export interface Batcher {
+  /** Bytes have arrived, though perhaps all of them are held back: the batch's time runs from here. */
+  open(nowMs: number): void;
+  add(stream: Stream, bytes: Buffer, at: string): void;
+  hasRoomFor(bytes: number): boolean;
+  /** When to close the batch, from now; `Infinity` where it is not open. */
+  dueInMs(nowMs: number): number;
+  /** Closes the batch; undefined where there was nothing in it. */
+  take(): OutputChunk[] | undefined;
+}
+
+export function createBatcher(timings: { batchMs: number; firstBatchMs: number }): Batcher {
+  let chunks: { stream: Stream; at: string; parts: Buffer[] }[] = [];
+  let bytes = 0;
+  let openedMs: number | undefined;
+  let waitMs = timings.firstBatchMs;
+
+  return {
+    open(nowMs) {
+      openedMs ??= nowMs;
+    },
+    add(stream, data, at) {
+      if (data.length === 0) return;
+      bytes += data.length;
+      const last = chunks.at(-1);
+      if (last?.stream === stream) last.parts.push(data);
+      else chunks.push({ stream, at, parts: [data] });
+    },
+    hasRoomFor: (more) => bytes + more <= MAX_BATCH_BYTES,
+    dueInMs(nowMs) {
+      if (openedMs === undefined) return Number.POSITIVE_INFINITY;
+      if (bytes >= READY_BATCH_BYTES) return 0;
+      return Math.max(0, openedMs + waitMs - nowMs);
+    },
+    take() {
+      const taken = chunks;
+      chunks = [];
+      bytes = 0;
+      openedMs = undefined;
+      if (taken.length === 0) return undefined;
+      waitMs = timings.batchMs;
+      return taken.map(({ stream, at, parts }) => ({
+        stream,
+        at,
+        data: Buffer.concat(parts).toString("base64"),
+      }));
+    },
+  };
+}

@@ -1,0 +1,76 @@
+import { describe, expect, test } from "vitest";
+import { DEFAULT_MAX_SPOOL_BYTES, DEFAULT_TIMINGS, type LaunchConfig, parseLaunchConfig } from "./config.ts";
+
+const valid: LaunchConfig = {
+  protocol: 1,
+  taskId: "task_1",
+  turn: 1,
+  url: "http://127.0.0.1:4000/",
+  token: "hidden-token",
+  agent: "shell",
+  runDir: "/run",
+  cwd: "/home/agent",
+  maxDurationMs: 300_000,
+  inactivityMs: 60_000,
+  maxOutputBytes: 1_000,
+  env: { NAME: "hidden-value" },
+};
+
+const repo = { url: "https://host/app.git", branch: "concierge/work", push: true, message: "Do it" };
+
+describe("the launch configuration", () => {
+  test("gets its defaults, and a URL that a path can follow", () => {
+    expect(parseLaunchConfig(JSON.stringify(valid))).toEqual({
+      ...valid,
+      url: "http://127.0.0.1:4000",
+      timings: DEFAULT_TIMINGS,
+      maxSpoolBytes: DEFAULT_MAX_SPOOL_BYTES,
+    });
+  });
+
+  test("takes single timings", () => {
+    const { timings } = parseLaunchConfig(JSON.stringify({ ...valid, timings: { beatMs: 50 } }));
+    expect(timings).toEqual({ ...DEFAULT_TIMINGS, beatMs: 50 });
+  });
+
+  test("takes a repository", () => {
+    expect(parseLaunchConfig(JSON.stringify({ ...valid, repo })).repo).toEqual(repo);
+    const withBase = { ...repo, baseBranch: "main" };
+    expect(parseLaunchConfig(JSON.stringify({ ...valid, repo: withBase })).repo).toEqual(withBase);
+  });
+
+  test.each<[string, Record<string, unknown>]>([
+    ["protocol", { protocol: 2 }],
+    ["taskId", { taskId: "" }],
+    ["turn", { turn: 0 }],
+    ["turn", { turn: 1.5 }],
+    ["url", { url: "ftp://host" }],
+    ["token", { token: 7 }],
+    ["runDir", { runDir: "relative" }],
+    ["cwd", { cwd: undefined }],
+    ["maxDurationMs", { maxDurationMs: "300000" }],
+    ["maxSpoolBytes", { maxSpoolBytes: -1 }],
+    ["env", { env: [] }],
+    ["env.A", { env: { A: 1 } }],
+    ["env.A", { env: { A: "\0" } }],
+    ["timings has no beat", { timings: { beat: 1 } }],
+    ["repo", { repo: null }],
+    ["repo.url", { repo: { ...repo, url: "ssh://host/app.git" } }],
+    ["repo.url", { repo: { ...repo, url: "https://user:hidden@host/app.git" } }],
+    ["repo.branch", { repo: { ...repo, branch: "--force" } }],
+    ["repo.branch", { repo: { ...repo, branch: "a:b" } }],
+    ["repo.baseBranch", { repo: { ...repo, baseBranch: "" } }],
+    ["repo.push", { repo: { ...repo, push: "yes" } }],
+    ["repo.message", { repo: { ...repo, message: undefined } }],
+  ])("is refused with the name of a bad %s and no value", (name, change) => {
+    const parse = () => parseLaunchConfig(JSON.stringify({ ...valid, ...change }));
+    expect(parse).toThrow(`CONCIERGE_TURN.${name}`);
+    expect(parse).not.toThrow(/hidden/);
+  });
+
+  test("is refused without showing it where it is not JSON", () => {
+    expect(() => parseLaunchConfig("hidden")).toThrow(/^CONCIERGE_TURN is not JSON$/);
+    expect(() => parseLaunchConfig("[]")).toThrow("must be an object");
+    expect(() => parseLaunchConfig(undefined)).toThrow("is not set");
+  });
+});

@@ -1,0 +1,305 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { RUN_FILES, RUNNER_EXIT } from "./index.ts";
+import { readStat } from "./processes.ts";
+import { accept, FakeConcierge, stopWhen } from "./testing/concierge.ts";
+import { allPids, type Bundle, bundleRunner, Turn, until } from "./testing/runner.ts";
+
+let bundle: Bundle;
+
+beforeAll(async () => {
+  bundle = await bundleRunner();
+});
+
+afterAll(() => bundle[Symbol.dispose]());
+
+/** Ignores SIGTERM, and so does a child that has left its session. */
+const STUBBORN = [
+  "trap '' TERM",
+  `setsid bash -c 'trap "" TERM; echo escaped >&2; while :; do sleep 0.05; done' &`,
+  "echo ready",
+  "while :; do sleep 0.05; done",
+].join("\n");
+
+const isUp = (concierge: FakeConcierge) =>
+  concierge.text("stdout") === "ready\n" && concierge.text("stderr") === "escaped\n";
+
+describe("a turn that ends by itself", () => {
+  test.each([
+    ["exit 3", { exitCode: 3, signal: null }],
+    ["kill -SEGV $$", { exitCode: null, signal: "SIGSEGV" }],
+    ["true", { exitCode: 0, signal: null, lastSeq: 0, text: "" }],
+  ])("reports how: %s", async (script, expected) => {
+    await using concierge = await FakeConcierge.start();
+    await using turn = new Turn(bundle, concierge, script);
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(concierge.end).toMatchObject({ reason: "exited", ...expected });
+  });
+
+  test("runs in its directory, with its environment and its markers, and without the runner's", async () => {
+    await using concierge = await FakeConcierge.start();
+    const script = 'pwd; echo "$GREETING $CONCIERGE_TASK $CONCIERGE_TURN_NUMBER [$CONCIERGE_TURN]"; cat';
+    const env = { GREETING: "hi", CONCIERGE_TASK: "task_other" };
+    await using turn = new Turn(bundle, concierge, script, { turn: 7, env });
+    await turn.launch().exited;
+    expect(concierge.text("stdout")).toBe(`${turn.workDir}\nhi ${turn.config.taskId} 7 []\n`);
+  });
+
+  test("leaves its background processes alone, loses nothing, and they can go on writing", async () => {
+    await using concierge = await FakeConcierge.start();
+    const script = [
+      "seq 1 5000",
+      "(n=0; while :; do echo tick; n=$((n+1)); echo $n > ticks; sleep 0.02; done) &",
+      "echo started",
+      "exit 4",
+    ].join("\n");
+    await using turn = new Turn(bundle, concierge, script);
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(concierge.end).toMatchObject({ reason: "exited", exitCode: 4 });
+    const lines = concierge.text("stdout").split("\n");
+    expect(lines.slice(0, 5000)).toEqual(Array.from({ length: 5000 }, (_, n) => String(n + 1)));
+    expect(lines).toContain("started");
+    const ticks = () => Number(turn.read("ticks"));
+    const then = ticks();
+    await until("the background process has written much more", () => ticks() > then + 10);
+  });
+
+  test("is not kept waiting by a silent background process", async () => {
+    await using concierge = await FakeConcierge.start();
+    await using turn = new Turn(bundle, concierge, "sleep 300 & echo started");
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(concierge.end?.text).toBe("started\n");
+    expect(turn.processes().length).toBeGreaterThan(0);
+  });
+});
+
+describe("an agent that cannot be started", () => {
+  test.each([
+    ["no such agent", { agent: "toString" }, 'there is no agent "toString"'],
+    ["no such program", { env: { PATH: "/nonexistent" } }, "bash cannot be started: ENOENT"],
+    ["no such directory", { cwd: "/nonexistent" }, "the working directory /nonexistent does not exist"],
+  ])("is reported, not a crash: %s", async (_, overrides, detail) => {
+    await using concierge = await FakeConcierge.start();
+    await using turn = new Turn(bundle, concierge, "echo hello", overrides);
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(concierge.end).toMatchObject({
+      reason: "agent_missing",
+      exitCode: null,
+      signal: null,
+      lastSeq: 0,
+      detail,
+    });
+  });
+});
+
+describe("a limit", () => {
+  test("on time ends an agent that ignores SIGTERM, with all it started, and says so", async () => {
+    await using concierge = await FakeConcierge.start();
+    const limits = { maxDurationMs: 2_500, timings: { killGraceMs: 200 } };
+    await using turn = new Turn(bundle, concierge, STUBBORN, limits);
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(concierge.end).toMatchObject({
+      reason: "deadline",
+      exitCode: null,
+      signal: "SIGKILL",
+      text: "ready\n",
+    });
+    expect(turn.processes()).toEqual([]);
+  });
+
+  test("on silence ends an agent that says nothing, and lets it clean up first", async () => {
+    await using concierge = await FakeConcierge.start();
+    const script = "trap 'echo bye; exit 9' TERM; echo hello; while :; do sleep 0.05; done";
+    await using turn = new Turn(bundle, concierge, script, { inactivityMs: 1_000 });
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(concierge.end).toMatchObject({ reason: "inactivity", exitCode: 9, text: "hello\nbye\n" });
+    expect(turn.processes()).toEqual([]);
+  });
+
+  test("on silence does not touch an agent that talks", async () => {
+    await using concierge = await FakeConcierge.start();
+    const script = "for n in $(seq 1 20); do printf .; sleep 0.1; done";
+    await using turn = new Turn(bundle, concierge, script, { inactivityMs: 1_500 });
+    await turn.launch().exited;
+    expect(concierge.end).toMatchObject({ reason: "exited", text: ".".repeat(20) });
+  });
+});
+
+describe("a stop", () => {
+  test("kills an agent that ignores SIGTERM and a child that left its session, and says nothing more", async () => {
+    await using concierge = await FakeConcierge.start();
+    stopWhen(concierge, (post) => post.kind === "beat" && isUp(concierge));
+    await using turn = new Turn(bundle, concierge, STUBBORN, { timings: { beatMs: 100, killGraceMs: 200 } });
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
+    expect(turn.processes()).toEqual([]);
+    expect(concierge.end).toBeUndefined();
+    expect(concierge.posts.at(-1)?.kind).toBe("beat");
+  });
+
+  test("reaches a silent agent within four seconds of its start, with the timings of production", async () => {
+    await using concierge = await FakeConcierge.start();
+    stopWhen(concierge, (post) => post.kind === "beat");
+    await using turn = new Turn(bundle, concierge, "sleep 300");
+    const startedMs = performance.now();
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
+    expect(performance.now() - startedMs).toBeLessThan(4_000);
+    expect(turn.processes()).toEqual([]);
+  });
+
+  test("is heard from an agent that never is silent, too", async () => {
+    await using concierge = await FakeConcierge.start();
+    stopWhen(concierge, () => concierge.batches.length >= 5);
+    await using turn = new Turn(bundle, concierge, "yes");
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
+    expect(turn.processes()).toEqual([]);
+    expect(concierge.posts.length).toBe(6);
+  });
+
+  test.each([401, 403, 404, 409, 410])("is what status %i means", async (status) => {
+    await using concierge = await FakeConcierge.start();
+    concierge.behave = () => ({ status });
+    await using turn = new Turn(bundle, concierge, "echo hello; exec sleep 300");
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
+    expect(turn.processes()).toEqual([]);
+    expect(concierge.posts.length).toBe(1);
+  });
+
+  test("leaves the processes of an earlier turn alone", async () => {
+    await using concierge = await FakeConcierge.start();
+    await using first = new Turn(bundle, concierge, "sleep 300 & exit 0");
+    await first.launch().exited;
+    stopWhen(concierge, (post) => post.kind === "output");
+    const { taskId } = first.config;
+    await using second = new Turn(bundle, concierge, "echo hello; exec sleep 300", { taskId, turn: 2 });
+    const before = first.processes();
+    concierge.batches.length = 0;
+    expect(await second.launch().exited).toBe(RUNNER_EXIT.stopped);
+    expect(before.length).toBeGreaterThan(0);
+    expect(second.processes()).toEqual(before);
+  });
+
+  test("by a signal to the runner kills the agent and reports nothing", async () => {
+    await using concierge = await FakeConcierge.start();
+    await using turn = new Turn(bundle, concierge, STUBBORN, { timings: { killGraceMs: 200 } });
+    const runner = turn.launch();
+    await until("the agent is up", () => isUp(concierge));
+    runner.signal("SIGTERM");
+    expect(await runner.exited).toBe(RUNNER_EXIT.signalled);
+    expect(turn.processes()).toEqual([]);
+    expect(concierge.end).toBeUndefined();
+  });
+});
+
+describe("a launch", () => {
+  test("that comes second starts no agent and leaves without a word", async () => {
+    await using concierge = await FakeConcierge.start();
+    const script = "echo run >> runs; until [ -e go ]; do sleep 0.02; done";
+    await using turn = new Turn(bundle, concierge, script);
+    const first = turn.launch();
+    await until("the agent runs", () => turn.read("runs") !== "");
+    const posts = concierge.posts.length;
+    const second = turn.launch();
+    expect(await second.exited).toBe(RUNNER_EXIT.alreadyLaunched);
+    expect([second.stderr(), concierge.posts.length]).toEqual(["", posts]);
+    turn.touch("go");
+    expect(await first.exited).toBe(RUNNER_EXIT.done);
+    expect(turn.read("runs")).toBe("run\n");
+  });
+
+  test("is won by one of many at the same moment", async () => {
+    await using concierge = await FakeConcierge.start();
+    await using turn = new Turn(bundle, concierge, "echo run >> runs");
+    const launches = Array.from({ length: 8 }, () => turn.launch());
+    await Promise.all(launches.map((launch) => launch.exited));
+    expect(turn.read("runs")).toBe("run\n");
+    expect(concierge.of("end").length).toBe(1);
+  });
+
+  test("records who runs the turn, and the state who the agent is", async () => {
+    await using concierge = await FakeConcierge.start();
+    await using turn = new Turn(bundle, concierge, "echo $$ > pid; until [ -e go ]; do sleep 0.02; done");
+    const { pid, exited } = turn.launch();
+    await until("the agent is in the state", () => turn.state()?.agentPid === Number(turn.read("pid")));
+    const record = JSON.parse(readFileSync(join(turn.runDir, RUN_FILES.launched), "utf8"));
+    expect(record).toMatchObject({ pid, startTicks: readStat(pid).startTicks });
+    expect(turn.state()).toMatchObject({
+      pid,
+      lastOutputAt: null,
+      producedSeq: 0,
+      ackedSeq: 0,
+      activity: "none",
+    });
+    turn.touch("go");
+    await exited;
+  });
+
+  test("with a configuration that does not parse ends with one line", async () => {
+    await using concierge = await FakeConcierge.start();
+    await using turn = new Turn(bundle, concierge, "echo hello", { turn: 0 });
+    const runner = turn.launch();
+    expect(await runner.exited).toBe(RUNNER_EXIT.badConfig);
+    expect(runner.stderr()).toBe("concierge runner: CONCIERGE_TURN.turn must be a whole number above 0\n");
+    expect(readdirSync(turn.runDir)).toEqual([RUN_FILES.prompt]);
+  });
+
+  test("shows no secret in any process's arguments nor in a file of the turn", async () => {
+    await using concierge = await FakeConcierge.start();
+    const env = { KEY: "s3cr3t-value-42" };
+    const script = 'echo "$KEY"; until [ -e go ]; do sleep 0.02; done';
+    await using turn = new Turn(bundle, concierge, script, { env });
+    const { exited } = turn.launch();
+    await until("the agent has spoken", () => concierge.text("stdout") === "***\n");
+    const seen = [...allPids().map((pid) => readOr(`/proc/${pid}/cmdline`)), ...filesOf(turn.runDir)].join(
+      "\n",
+    );
+    turn.touch("go");
+    await exited;
+    const left = filesOf(turn.runDir).join("\n");
+    for (const secret of [env.KEY, turn.config.token]) {
+      expect(seen).not.toContain(secret);
+      expect(left).not.toContain(secret);
+    }
+    expect(readdirSync(turn.runDir).sort()).toEqual(Object.values(RUN_FILES).sort());
+  });
+});
+
+test("a post that Concierge will never take ends the turn, and the end says why", async () => {
+  await using concierge = await FakeConcierge.start();
+  concierge.behave = (post) => (post.kind === "output" ? { status: 413 } : accept(post));
+  await using turn = new Turn(bundle, concierge, "echo hello; exec sleep 300");
+  const runner = turn.launch();
+  expect(await runner.exited).toBe(RUNNER_EXIT.runnerError);
+  const detail = "Concierge refused the runner's output with status 413";
+  expect(concierge.end).toMatchObject({ reason: "runner_error", lastSeq: 0, detail });
+  expect(runner.stderr()).toBe(`concierge runner: ${detail}\n`);
+  expect(turn.processes()).toEqual([]);
+});
+
+test("beats come in silence only, and tell what the agent is busy with", async () => {
+  await using concierge = await FakeConcierge.start();
+  const script = "for n in 1 2 3 4 5 6; do echo $n; sleep 0.1; done; until [ -e go ]; do sleep 0.02; done";
+  await using turn = new Turn(bundle, concierge, script, { timings: { beatMs: 500, batchMs: 20 } });
+  const { exited } = turn.launch();
+  await until("two beats came", () => concierge.of("beat").length === 2);
+  turn.touch("go");
+  await exited;
+  expect(concierge.of("beat").map((post) => post.body)).toEqual(Array(2).fill('{"activity":"none"}'));
+  const gaps = concierge.posts.flatMap((post, n) => {
+    const before = concierge.posts[n - 1];
+    return post.kind === "beat" && before !== undefined ? [post.atMs - before.atMs] : [];
+  });
+  for (const gapMs of gaps) expect(gapMs).toBeGreaterThan(490);
+});
+
+function filesOf(directory: string): string[] {
+  return readdirSync(directory).map((name) => readOr(join(directory, name)));
+}
+
+function readOr(path: string): string {
+  try {
+    return readFileSync(path, "latin1");
+  } catch {
+    return "";
+  }
+}

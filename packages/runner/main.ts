@@ -1,0 +1,30 @@
+import { CONFIG_VARIABLE, parseLaunchConfig, type TurnConfig } from "./config.ts";
+import { messageOf } from "./errors.ts";
+import { claimLaunch } from "./launch.ts";
+import { RUNNER_EXIT } from "./protocol.ts";
+import { type Interruption, runTurn } from "./turn.ts";
+
+process.exit(await main());
+
+async function main(): Promise<number> {
+  let config: TurnConfig;
+  try {
+    config = parseLaunchConfig(process.env[CONFIG_VARIABLE]);
+  } catch (error) {
+    console.error(`concierge runner: ${messageOf(error)}`);
+    return RUNNER_EXIT.badConfig;
+  }
+  const interrupted = interruption();
+  if (!claimLaunch(config.runDir)) return RUNNER_EXIT.alreadyLaunched;
+  return runTurn(config, interrupted);
+}
+
+/** Whoever signals the runner stops the turn; a bug in it must not leave the agent running. */
+function interruption(): Promise<Interruption> {
+  return new Promise((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
+      process.on(signal, () => resolve({ kind: "signalled" }));
+    }
+    process.on("uncaughtException", (error) => resolve({ kind: "crashed", detail: messageOf(error) }));
+  });
+}

@@ -1,0 +1,116 @@
+import { expect, test } from "vitest";
+import { createOutput, type Output, type OutputOptions } from "./output.ts";
+import { MAX_BATCH_BYTES, type OutputPost } from "./protocol.ts";
+import { createSpool } from "./spool.ts";
+
+const SECRET = "s3cr3t-value-42";
+
+function setUp(change: Partial<OutputOptions> = {}) {
+  const clock = { nowMs: 0 };
+  const output = createOutput({
+    secrets: [SECRET],
+    maxOutputBytes: 1 << 30,
+    timings: { batchMs: 250, firstBatchMs: 20 },
+    spool: createSpool("/nowhere/spool", 1 << 30),
+    now: () => clock.nowMs,
+    ...change,
+  });
+  return { clock, output };
+}
+
+function parse(head: Buffer | undefined): { seq: number; texts: string[] } | undefined {
+  if (head === undefined) return undefined;
+  const { seq, chunks } = JSON.parse(head.toString()) as OutputPost;
+  return { seq, texts: chunks.map(({ stream, data }) => `${stream}:${Buffer.from(data, "base64")}`) };
+}
+
+function next(output: Output): { seq: number; texts: string[] } | undefined {
+  const post = parse(output.head());
+  output.acknowledge();
+  return post;
+}
+
+test("a batch is formed when it is due, and is the same bytes until it is acknowledged", () => {
+  const { clock, output } = setUp();
+  output.write("stdout", Buffer.from("one"));
+  expect(output.head()).toBeUndefined();
+  clock.nowMs = 20;
+  const first = output.head();
+  output.write("stdout", Buffer.from("two"));
+  clock.nowMs = 1_000;
+  expect(output.head()).toEqual(first);
+  expect(next(output)).toEqual({ seq: 1, texts: ["stdout:one"] });
+  expect(next(output)).toEqual({ seq: 2, texts: ["stdout:two"] });
+});
+
+test("while a post is on its way the next batch grows to its bound and no further", () => {
+  const { clock, output } = setUp();
+  output.write("stdout", Buffer.alloc(64 * 1024, "a"));
+  expect(output.head()).toBeDefined();
+  for (let n = 0; n < 8; n++) output.write("stdout", Buffer.alloc(64 * 1024, "b"));
+  clock.nowMs = 10_000;
+  output.end();
+  const sizes: number[] = [];
+  for (let post = next(output); post !== undefined; post = next(output)) {
+    sizes.push(post.texts.join("").length - "stdout:".length);
+  }
+  expect(sizes).toEqual([64 * 1024, MAX_BATCH_BYTES, MAX_BATCH_BYTES]);
+});
+
+test("a character that two reads share is in one chunk, even with the other stream in between", () => {
+  const { output } = setUp();
+  const fox = Buffer.from("🦊");
+  output.write("stdout", fox.subarray(0, 2));
+  output.write("stderr", Buffer.from("!"));
+  output.write("stdout", fox.subarray(2));
+  output.end();
+  expect(next(output)?.texts).toEqual(["stderr:!", "stdout:🦊"]);
+});
+
+test("half a character at the end of the stream is not lost", () => {
+  const { output } = setUp();
+  output.write("stdout", Buffer.from([0x61, 0xe2, 0x82]));
+  output.end();
+  const { chunks } = JSON.parse(String(output.head())) as OutputPost;
+  expect(chunks[0]?.data).toBe(Buffer.from([0x61, 0xe2, 0x82]).toString("base64"));
+});
+
+test("the beginning of what may be a secret waits no longer than the batch does", () => {
+  const { clock, output } = setUp();
+  output.write("stdout", Buffer.from("s3c"));
+  expect(output.dueInMs()).toBe(20);
+  clock.nowMs = 20;
+  expect(next(output)?.texts).toEqual(["stdout:s3c"]);
+});
+
+test("a secret that two reads share is masked, in the output and in the text", () => {
+  const { clock, output } = setUp();
+  output.write("stdout", Buffer.from("key s3cr3t-"));
+  clock.nowMs = 500;
+  expect(next(output)?.texts).toEqual(["stdout:key "]);
+  output.write("stdout", Buffer.from("value-42\n"));
+  output.end();
+  expect(next(output)?.texts).toEqual(["stdout:***\n"]);
+  expect(output.text()).toBe("key ***\n");
+});
+
+test("beyond its cap output is dropped and counted, and half a secret at the cut goes with it", () => {
+  const { output } = setUp({ maxOutputBytes: 12 });
+  output.write("stdout", Buffer.from("four"));
+  output.write("stderr", Buffer.from("s3cr3t-value-42 and more"));
+  output.write("stdout", Buffer.from("more"));
+  output.end();
+  expect(next(output)?.texts).toEqual(["stdout:four"]);
+  expect(output.progress().outputCutBytes).toBe(8 + 16 + 4);
+});
+
+test("progress tells what is formed and what is acknowledged", () => {
+  const { clock, output } = setUp();
+  expect(output.progress()).toEqual({ producedSeq: 0, ackedSeq: 0, lastOutputAt: null, outputCutBytes: 0 });
+  output.write("stdout", Buffer.from("x"));
+  clock.nowMs = 20;
+  output.head();
+  expect(output.progress()).toMatchObject({ producedSeq: 1, ackedSeq: 0, lastOutputAt: expect.any(String) });
+  output.acknowledge();
+  expect(output.progress()).toMatchObject({ producedSeq: 1, ackedSeq: 1 });
+});

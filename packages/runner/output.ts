@@ -1,0 +1,126 @@
+import { type Batcher, createBatcher } from "./batch.ts";
+import { createMasker } from "./mask.ts";
+import type { OutputPost, Stream } from "./protocol.ts";
+import type { Spool } from "./spool.ts";
+import { createTail } from "./tail.ts";
+import { incompleteTail } from "./utf8.ts";
+
+/** Larger reads are taken in pieces, so that a piece and what was held back before it always fit in one batch. */
+const PIECE_BYTES = 64 * 1024;
+
+/** From the agent's bytes to numbered posts: cap, mask, whole characters, batch, spool. */
+export interface Output {
+  addSecret(secret: string): void;
+  write(stream: Stream, bytes: Buffer): void;
+  /** The agent has ended: what is held back and the last batch go out. */
+  end(): void;
+  /** The oldest post that is not acknowledged, exactly as it was sent before if it was. */
+  head(): Buffer | undefined;
+  acknowledge(): void;
+  /** When `head` will have something though nothing more is written. */
+  dueInMs(): number;
+  isFull(): boolean;
+  progress(): Progress;
+  /** The end of stdout. */
+  text(): string;
+}
+
+export interface Progress {
+  producedSeq: number;
+  ackedSeq: number;
+  lastOutputAt: string | null;
+  outputCutBytes: number;
+}
+
+export interface OutputOptions {
+  secrets: readonly string[];
+  maxOutputBytes: number;
+  timings: { batchMs: number; firstBatchMs: number };
+  spool: Spool;
+  /** Monotonic milliseconds. */
+  now: () => number;
+}
+
+export function createOutput({ secrets, maxOutputBytes, timings, spool, now }: OutputOptions): Output {
+  const batcher: Batcher = createBatcher(timings);
+  const tail = createTail();
+  const filters = { stdout: createFilter(secrets), stderr: createFilter(secrets) };
+  const streams: readonly Stream[] = ["stdout", "stderr"];
+  let roomBytes = maxOutputBytes;
+  let outputCutBytes = 0;
+  let producedSeq = 0;
+  let lastOutputAt: string | null = null;
+
+  function emit(stream: Stream, bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    if (!batcher.hasRoomFor(bytes.length)) seal();
+    batcher.open(now());
+    batcher.add(stream, bytes, lastOutputAt ?? new Date().toISOString());
+    if (stream === "stdout") tail.add(bytes);
+  }
+
+  function seal(): void {
+    const chunks = batcher.take();
+    if (chunks === undefined) return;
+    const post: OutputPost = { seq: ++producedSeq, chunks };
+    spool.push(Buffer.from(JSON.stringify(post)));
+  }
+
+  return {
+    addSecret(secret) {
+      for (const stream of streams) filters[stream].addSecret(secret);
+    },
+    write(stream, bytes) {
+      lastOutputAt = new Date().toISOString();
+      const taken = bytes.subarray(0, roomBytes);
+      roomBytes -= taken.length;
+      outputCutBytes += bytes.length - taken.length;
+      if (taken.length > 0) batcher.open(now());
+      for (let start = 0; start < taken.length; start += PIECE_BYTES) {
+        emit(stream, filters[stream].push(taken.subarray(start, start + PIECE_BYTES)));
+      }
+    },
+    end() {
+      // Where the output was cut, what is held back may be half a secret: it is cut too.
+      for (const stream of streams) {
+        if (outputCutBytes > 0) outputCutBytes += filters[stream].heldBytes();
+        else emit(stream, filters[stream].end());
+      }
+      seal();
+    },
+    head() {
+      // While older posts wait, the batch goes on growing up to its bound: fewer and larger posts.
+      if (spool.size() === 0 && batcher.dueInMs(now()) === 0) {
+        for (const stream of streams) emit(stream, filters[stream].release());
+        seal();
+      }
+      return spool.head();
+    },
+    acknowledge: () => spool.shift(),
+    dueInMs: () => (spool.size() > 0 ? 0 : batcher.dueInMs(now())),
+    isFull: () => spool.isFull(),
+    progress: () => ({ producedSeq, ackedSeq: producedSeq - spool.size(), lastOutputAt, outputCutBytes }),
+    text: () => tail.text(),
+  };
+}
+
+/** The one place every byte of a stream passes before it is stored: secrets out, characters whole. */
+function createFilter(secrets: readonly string[]) {
+  const masker = createMasker(secrets);
+  let partial: Buffer = Buffer.alloc(0);
+
+  function whole(bytes: Buffer): Buffer {
+    const data = partial.length === 0 ? bytes : Buffer.concat([partial, bytes]);
+    const cut = data.length - incompleteTail(data);
+    partial = Buffer.from(data.subarray(cut));
+    return data.subarray(0, cut);
+  }
+
+  return {
+    addSecret: (secret: string): void => masker.add(secret),
+    push: (bytes: Buffer): Buffer => whole(masker.push(bytes)),
+    release: (): Buffer => whole(masker.release()),
+    end: (): Buffer => Buffer.concat([partial, masker.end()]),
+    heldBytes: (): number => partial.length + masker.heldBytes(),
+  };
+}

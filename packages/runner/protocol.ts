@@ -1,0 +1,152 @@
+/**
+ * What the runner says to Concierge and what it hears back. Each post has the turn's token as bearer: output (numbered
+ * batches, in order, one at a time), beat (only in silence) and end (once, after the last batch). With a repository
+ * two more: clone (before the agent) and finalize (after the last batch, when there is something to push).
+ */
+
+export const RUNNER_PROTOCOL_VERSION = 1;
+
+export const RUNNER_PATHS = {
+  output: "/v1/runner/output",
+  beat: "/v1/runner/beat",
+  clone: "/v1/runner/clone",
+  finalize: "/v1/runner/finalize",
+  end: "/v1/runner/end",
+} as const;
+
+/** Raw bytes in one output post; in base64 with its JSON around it that stays under 400 KB. */
+export const MAX_BATCH_BYTES = 256 * 1024;
+export const MAX_TEXT_LENGTH = 4000;
+/** What is kept of git's own words about a failure. */
+export const MAX_DETAIL_LENGTH = 1000;
+
+export type Stream = "stdout" | "stderr";
+
+/** What the agent is busy with while it prints nothing. */
+export type Activity = "none" | "model" | "tool";
+
+export interface OutputChunk {
+  stream: Stream;
+  /** When its first byte was read. */
+  at: string;
+  /** Base64. Never ends inside a UTF-8 character that goes on in the stream's next chunk. */
+  data: string;
+}
+
+export interface OutputPost {
+  /** 1, 2, 3 … A batch that is sent again has the same number and the same bytes. */
+  seq: number;
+  chunks: OutputChunk[];
+}
+
+export interface BeatPost {
+  activity: Activity;
+}
+
+/** Asks for the credential to clone with. Asked in every turn with a repository, also where the clone is there. */
+export interface ClonePost {
+  /** Only the runner knows it. The credential is for whoever asked first: asking again takes the same nonce. */
+  nonce: string;
+}
+
+/** Asks for the push. Asked only when the agent has ended well, all its output is taken, and there is a new commit. */
+export interface FinalizePost {
+  commit: string;
+  branch: string;
+  exitCode: 0;
+  /** As in the end. */
+  text: string;
+}
+
+export interface GitCredential {
+  username: string;
+  token: string;
+}
+
+/** `go` is the grant, with null for a repository that wants no credential. `stop` and `wait` are as everywhere. */
+export type GrantAnswer =
+  | { action: "go"; credential: GitCredential | null }
+  | { action: Extract<RunnerAction, "stop" | "wait"> };
+
+export type EndReason =
+  | "exited"
+  | "deadline"
+  | "inactivity"
+  | "agent_missing"
+  | "clone_failed"
+  | "runner_error";
+
+export interface EndPost {
+  /** The last batch that was acknowledged; 0 where there was no output. */
+  lastSeq: number;
+  exitCode: number | null;
+  signal: string | null;
+  reason: EndReason;
+  /** Bytes the agent wrote beyond `maxOutputBytes`, read and thrown away. */
+  outputCutBytes: number;
+  /** The end of stdout, at most `MAX_TEXT_LENGTH` UTF-16 units. */
+  text: string;
+  detail?: string;
+  /** What the agent left is this commit, for this branch; absent where it is what the turn began with. */
+  commit?: string;
+  branch?: string;
+  /** What became of the push that was granted; absent where none was. */
+  pushed?: boolean;
+}
+
+/**
+ * `wait`: the turn is not recorded as running yet, ask again with the same post. `stop`: kill the agent, say nothing
+ * more. `continue` answers output and beats, `done` answers the end.
+ */
+export type RunnerAction = "continue" | "stop" | "wait" | "done";
+
+export interface RunnerAnswer {
+  action: RunnerAction;
+}
+
+/** In the directory of a turn. `prompt` is uploaded with the runner, the runner writes the others. */
+export const RUN_FILES = {
+  prompt: "prompt",
+  /** Created once, with O_EXCL: whoever finds it there was launched second and leaves. */
+  launched: "launched",
+  state: "state.json",
+} as const;
+
+export interface LaunchRecord {
+  pid: number;
+  /** Field 22 of /proc/<pid>/stat: with the pid it names one process for ever. Null where there is no /proc. */
+  startTicks: number | null;
+  at: string;
+}
+
+/** `state.json`: for whoever asks the sandbox directly. Replaced atomically, at most once a second. */
+export interface RunnerState {
+  pid: number;
+  agentPid: number | null;
+  lastOutputAt: string | null;
+  /** Undelivered output is there while `ackedSeq` is smaller. */
+  producedSeq: number;
+  ackedSeq: number;
+  activity: Activity;
+}
+
+export const RUNNER_EXIT = {
+  /** The end was reported and taken. */
+  done: 0,
+  /** Another launch of this turn came first; nothing was started. */
+  alreadyLaunched: 0,
+  /** Concierge said stop; the agent is killed. */
+  stopped: 10,
+  /** Concierge could not be reached until `giveUpMs` after the deadline; the agent is dead. */
+  gaveUp: 11,
+  /** The remote could not be asked what became of the push; nothing was reported. */
+  pushUnknown: 12,
+  badConfig: 64,
+  runnerError: 70,
+  /** A signal ended the runner; the agent is killed, nothing was reported. */
+  signalled: 143,
+} as const;
+
+/** In the environment of the agent and of all it starts: how a sweep finds what left the process group. */
+export const TASK_MARKER = "CONCIERGE_TASK";
+export const TURN_MARKER = "CONCIERGE_TURN_NUMBER";

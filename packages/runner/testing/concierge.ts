@@ -1,0 +1,152 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import {
+  type EndPost,
+  type FinalizePost,
+  type GitCredential,
+  type OutputPost,
+  RUNNER_PATHS,
+  type RunnerAction,
+  type Stream,
+} from "../index.ts";
+
+export interface Post {
+  kind: keyof typeof RUNNER_PATHS;
+  authorization: string | undefined;
+  body: string;
+  atMs: number;
+}
+
+/** `drop`: the connection breaks before the post is taken. `lose`: it is taken, but the answer never arrives. */
+export type Behaviour =
+  | { action: RunnerAction | "go" }
+  | { status: number; headers?: Record<string, string> }
+  | "drop"
+  | "lose"
+  | "hang";
+
+const PATH_KINDS = new Map(
+  Object.entries(RUNNER_PATHS).map(([kind, path]) => [path as string, kind as Post["kind"]]),
+);
+
+/** Plays Concierge over real HTTP: takes batches the way the api must, once and in order, and notes what it was sent. */
+export class FakeConcierge implements AsyncDisposable {
+  readonly posts: Post[] = [];
+  /** Batches sent out of order, or sent again with other bytes. */
+  readonly faults: string[] = [];
+  readonly batches: string[] = [];
+  end: EndPost | undefined;
+  finalize: FinalizePost | undefined;
+  /** What its grants hold. */
+  credential: GitCredential | null = null;
+  behave: (post: Post, nth: number) => Behaviour = accept;
+  private server: Server | undefined;
+  private port = 0;
+
+  static async start(): Promise<FakeConcierge> {
+    const concierge = new FakeConcierge();
+    await concierge.up();
+    return concierge;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  async up(): Promise<void> {
+    const server = createServer((request, response) => void this.answer(request, response));
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(this.port, "127.0.0.1", resolve);
+    });
+    this.port = (server.address() as AddressInfo).port;
+    this.server = server;
+  }
+
+  async down(): Promise<void> {
+    const server = this.server;
+    this.server = undefined;
+    if (server === undefined) return;
+    await new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.down();
+  }
+
+  of(kind: Post["kind"]): Post[] {
+    return this.posts.filter((post) => post.kind === kind);
+  }
+
+  chunks(): { stream: Stream; bytes: Buffer }[] {
+    return this.batches
+      .flatMap((body) => (JSON.parse(body) as OutputPost).chunks)
+      .map(({ stream, data }) => ({ stream, bytes: Buffer.from(data, "base64") }));
+  }
+
+  bytes(stream: Stream): Buffer {
+    return Buffer.concat(this.chunks().flatMap((chunk) => (chunk.stream === stream ? [chunk.bytes] : [])));
+  }
+
+  text(stream: Stream): string {
+    return this.bytes(stream).toString();
+  }
+
+  private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await readBody(request);
+    const kind = PATH_KINDS.get(request.url ?? "");
+    if (kind === undefined || body === undefined) return void response.destroy();
+    const post = { kind, authorization: request.headers.authorization, body, atMs: performance.now() };
+    this.posts.push(post);
+    const behaviour = this.behave(post, this.posts.length);
+    if (behaviour === "hang") return;
+    if (behaviour === "drop") return void response.destroy();
+    if (behaviour === "lose") {
+      this.take(post);
+      return void response.destroy();
+    }
+    if ("status" in behaviour) return void response.writeHead(behaviour.status, behaviour.headers).end("{}");
+    const { action } = behaviour;
+    if (action !== "stop" && action !== "wait") this.take(post);
+    const answer = action === "go" ? { action, credential: this.credential } : { action };
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer));
+  }
+
+  private take({ kind, body }: Post): void {
+    if (kind === "end") this.end = JSON.parse(body) as EndPost;
+    if (kind === "finalize") this.finalize = JSON.parse(body) as FinalizePost;
+    if (kind !== "output") return;
+    const { seq } = JSON.parse(body) as OutputPost;
+    if (seq === this.batches.length + 1) this.batches.push(body);
+    else if (this.batches[seq - 1] !== body) this.faults.push(`batch ${seq} after ${this.batches.length}`);
+  }
+}
+
+export function accept({ kind }: Post): Behaviour {
+  switch (kind) {
+    case "clone":
+    case "finalize":
+      return { action: "go" };
+    case "end":
+      return { action: "done" };
+    default:
+      return { action: "continue" };
+  }
+}
+
+export function stopWhen(concierge: FakeConcierge, isTime: (post: Post) => boolean): void {
+  concierge.behave = (post) => (isTime(post) ? { action: "stop" } : accept(post));
+}
+
+async function readBody(request: IncomingMessage): Promise<string | undefined> {
+  const parts: Buffer[] = [];
+  try {
+    for await (const part of request) parts.push(part as Buffer);
+    return Buffer.concat(parts).toString();
+  } catch {
+    return undefined;
+  }
+}

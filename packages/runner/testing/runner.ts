@@ -1,0 +1,188 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { CONFIG_VARIABLE, type LaunchConfig, RUN_FILES, type RunnerState, TASK_MARKER } from "../index.ts";
+import { readStat } from "../processes.ts";
+import type { FakeConcierge } from "./concierge.ts";
+
+export interface Bundle extends Disposable {
+  path: string;
+  imports: string[];
+}
+
+/** The one file that goes into a sandbox, built as it is for a sandbox. */
+export async function bundleRunner(): Promise<Bundle> {
+  const directory = mkdtempSync(join(tmpdir(), "concierge-runner-bundle-"));
+  const path = join(directory, "runner.mjs");
+  const { metafile } = await build({
+    entryPoints: [fileURLToPath(new URL("../main.ts", import.meta.url))],
+    outfile: path,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node20",
+    metafile: true,
+    logLevel: "warning",
+  });
+  const imports = Object.values(metafile.outputs).flatMap((output) =>
+    output.imports.map((entry) => entry.path),
+  );
+  return { path, imports, [Symbol.dispose]: () => rmSync(directory, { recursive: true, force: true }) };
+}
+
+/** A real Node 20, what sandboxes may have, where this machine has one. */
+const node20 = (process.env.PATH ?? "")
+  .split(delimiter)
+  .map((directory) => join(directory, "node"))
+  .find((path) => existsSync(path) && /^v20\./.test(String(spawnSync(path, ["--version"]).stdout)));
+
+export const NODES: readonly [string, string][] = [
+  ["the Node of the tests", process.execPath],
+  ...(node20 === undefined ? [] : [["Node 20", node20] as [string, string]]),
+];
+
+export interface RunOptions extends Partial<LaunchConfig> {
+  node?: string;
+}
+
+/** A turn's directories, and the runner as a process of its own, once or more than once. */
+export class Turn implements AsyncDisposable {
+  readonly root = mkdtempSync(join(tmpdir(), "concierge-runner-"));
+  readonly runDir = join(this.root, "run");
+  readonly workDir = join(this.root, "work");
+  readonly config: LaunchConfig;
+  private readonly node: string;
+  private readonly launched: ChildProcess[] = [];
+  private readonly bundle: string;
+
+  constructor(
+    bundle: Bundle,
+    concierge: FakeConcierge,
+    script: string,
+    { node, ...overrides }: RunOptions = {},
+  ) {
+    this.node = node ?? process.execPath;
+    this.bundle = bundle.path;
+    mkdirSync(this.runDir);
+    mkdirSync(this.workDir);
+    writeFileSync(join(this.runDir, RUN_FILES.prompt), script);
+    this.config = {
+      protocol: 1,
+      taskId: `task_${randomUUID()}`,
+      turn: 1,
+      url: concierge.url,
+      token: `token-${randomUUID()}`,
+      agent: "shell",
+      runDir: this.runDir,
+      cwd: this.workDir,
+      maxDurationMs: 60_000,
+      inactivityMs: 30_000,
+      maxOutputBytes: 64 * 1024 * 1024,
+      env: {},
+      ...overrides,
+    };
+  }
+
+  launch(): Launch {
+    const child = spawn(this.node, [this.bundle], {
+      env: { PATH: process.env.PATH, [CONFIG_VARIABLE]: JSON.stringify(this.config) },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    this.launched.push(child);
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+    });
+    const exited = new Promise<number | null>((resolve) => child.once("close", (code) => resolve(code)));
+    return { pid: child.pid ?? 0, exited, signal: (name) => child.kill(name), stderr: () => stderr };
+  }
+
+  /** Lets a script that waits with `until [ -e <name> ]` go on. */
+  touch(name: string): void {
+    writeFileSync(join(this.workDir, name), "");
+  }
+
+  read(name: string): string {
+    try {
+      return readFileSync(join(this.workDir, name), "utf8");
+    } catch {
+      return "";
+    }
+  }
+
+  state(): RunnerState | undefined {
+    try {
+      return JSON.parse(readFileSync(join(this.runDir, RUN_FILES.state), "utf8")) as RunnerState;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** What the turn started and is alive, wherever it went. */
+  processes(): number[] {
+    const marker = `${TASK_MARKER}=${this.config.taskId}`;
+    return allPids().filter((pid) => {
+      try {
+        if (readStat(pid).state === "Z") return false;
+        return readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(marker);
+      } catch {
+        return false;
+      }
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const child of this.launched) child.kill("SIGKILL");
+    await until("the turn's processes are gone", () => {
+      for (const pid of this.processes()) tryKill(pid);
+      return this.processes().length === 0;
+    });
+    rmSync(this.root, { recursive: true, force: true });
+  }
+}
+
+export interface Launch {
+  pid: number;
+  exited: Promise<number | null>;
+  signal(name: NodeJS.Signals): boolean;
+  stderr(): string;
+}
+
+export function allPids(): number[] {
+  return readdirSync("/proc").map(Number).filter(Number.isInteger);
+}
+
+function tryKill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It ended by itself.
+  }
+}
+
+export async function until(what: string, holds: () => boolean, withinMs = 20_000): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!holds()) {
+    if (performance.now() > deadline) throw new Error(`waited ${withinMs} ms in vain until ${what}`);
+    await sleep(10);
+  }
+}
+
+/** The most memory a process has held, from its own kernel record. */
+export function peakMemoryBytes(pid: number): number {
+  const line = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+  return Number(line?.[1] ?? Number.NaN) * 1024;
+}
