@@ -11,6 +11,7 @@ describe("the defaults of development", () => {
       CONCIERGE_STAGE: "dev",
       CONCIERGE_DEFAULT_AGENT: "shell",
       CONCIERGE_ADMIN_USER_ID: "dev",
+      CONCIERGE_ALLOW_PRIVATE_HOSTS: "true",
       CONCIERGE_URL: own,
       VERCEL_SANDBOX_URL: sandbox,
       VERCEL_TOKEN: "local",

@@ -109,7 +109,7 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       const next = aRunDir();
       await launch(sandbox, next);
       await alive(sandbox, next).toBe(true);
-      expect(await opened.isAlive(sandbox, runDir)).toBe(false);
+      await alive(sandbox, runDir).toBe(false);
     });
 
     it("leaves alone what began before the turn", async () => {
