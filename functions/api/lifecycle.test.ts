@@ -527,6 +527,51 @@ describe("the reaper", () => {
     expect(report.tasks).toEqual({ provision: 1 });
   });
 
+  it("costs what is due, not what exists", async () => {
+    for (let i = 0; i < 50; i++) {
+      const { token } = await running({ sessionKey: `s${i}`, keepAlive: false });
+      await end(token);
+    }
+    await api.work();
+    await start({ sessionKey: "due" });
+    api.advance(20_000);
+    let reads = 0;
+    const { getTask, getSession } = api.deps.store;
+    api.deps.store.getTask = async (id) => {
+      reads += 1;
+      return await getTask(id);
+    };
+    api.deps.store.getSession = async (...given) => {
+      reads += 1;
+      return await getSession(...given);
+    };
+    expect((await reap()).tasks).toEqual({ provision: 1 });
+    expect(reads).toBeLessThan(5);
+  });
+
+  it("ends when its time is over, and the next sweep goes on", async () => {
+    const ids = await Promise.all(Array.from({ length: 30 }, (_, i) => start({ sessionKey: `s${i}` })));
+    api.sent.length = 0;
+    api.advance(10_000);
+    const { getTask } = api.deps.store;
+    let atOnce = 0;
+    let most = 0;
+    api.deps.store.getTask = async (id) => {
+      most = Math.max(most, ++atOnce);
+      api.advance(2000);
+      await Promise.resolve();
+      atOnce -= 1;
+      return await getTask(id);
+    };
+    const first = await reap();
+    expect(first.complete).toBe(false);
+    expect(first.tasks.provision).toBeLessThan(30);
+    expect(most).toBeLessThanOrEqual(8);
+    api.deps.store.getTask = getTask;
+    expect((await reap()).complete).toBe(true);
+    expect(new Set(api.sent.map((message) => "taskId" in message && message.taskId))).toEqual(new Set(ids));
+  });
+
   it("does no harm when two run at once, and is for admins", async () => {
     const { id } = await running({ limits: { maxDurationMs: 60_000 } });
     api.advance(70_000);

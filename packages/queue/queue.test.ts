@@ -1,0 +1,86 @@
+import { CreateQueueCommand, ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
+import { buildApp } from "fauxqs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createTimers, createWorkQueue, parseTimer, parseWorkMessage } from "./index.ts";
+
+/** The real SDK, over the wire, to the engine that `npm run dev` embeds. */
+const engine = buildApp({ logger: false });
+let client: SQSClient;
+let endpoint: string;
+let queues = 0;
+
+beforeAll(async () => {
+  endpoint = await engine.listen({ port: 0, host: "127.0.0.1" });
+  client = new SQSClient({
+    endpoint,
+    region: "us-east-1",
+    credentials: { accessKeyId: "local", secretAccessKey: "local" },
+  });
+});
+afterAll(async () => {
+  client.destroy();
+  await engine.close();
+});
+
+async function aQueue(): Promise<string> {
+  const QueueName = `queue-${++queues}`;
+  await client.send(new CreateQueueCommand({ QueueName }));
+  return `${endpoint}/000000000000/${QueueName}`;
+}
+
+async function receive(QueueUrl: string, WaitTimeSeconds = 0): Promise<string[]> {
+  const input = { QueueUrl, WaitTimeSeconds, MaxNumberOfMessages: 10 };
+  const { Messages = [] } = await client.send(new ReceiveMessageCommand(input));
+  return Messages.map(({ Body = "" }) => Body);
+}
+
+describe("the work queue", () => {
+  it.each([
+    { kind: "provision", taskId: "task_1", turn: 2 },
+    { kind: "release", userId: "u", sessionKey: "k", epoch: 3 },
+  ] as const)("carries %o", async (message) => {
+    const queueUrl = await aQueue();
+    await createWorkQueue({ client, queueUrl }).send(message);
+    const [body = ""] = await receive(queueUrl);
+    expect(parseWorkMessage(body)).toEqual(message);
+  });
+
+  it.each(["", "{", "{}", '{"kind":"dance"}', '{"kind":"provision","taskId":"t","turn":1,"extra":1}'])(
+    "takes no %j for a message",
+    (body) => {
+      expect(() => parseWorkMessage(body)).toThrow();
+    },
+  );
+});
+
+describe("timers", () => {
+  const timer = { kind: "deadline", taskId: "task_1", turn: 1 } as const;
+
+  it("carry which turn they are for, and nothing that could go stale", async () => {
+    const queueUrl = await aQueue();
+    await createTimers({ client, queueUrl }).arm(timer, 0);
+    const [body = ""] = await receive(queueUrl);
+    expect(JSON.parse(body)).toEqual(timer);
+    expect(parseTimer(body)).toEqual(timer);
+    expect(() => parseTimer('{"kind":"alarm","taskId":"t","turn":1}')).toThrow();
+  });
+
+  it("come no earlier than they were armed for, rounded up to a second", async () => {
+    const queueUrl = await aQueue();
+    await createTimers({ client, queueUrl }).arm(timer, 1);
+    expect(await receive(queueUrl)).toEqual([]);
+    expect(await receive(queueUrl, 5)).toHaveLength(1);
+  });
+
+  it("that are overdue come at once", async () => {
+    const queueUrl = await aQueue();
+    await createTimers({ client, queueUrl }).arm(timer, -5000);
+    expect(await receive(queueUrl)).toHaveLength(1);
+  });
+
+  it("of hours are armed for as long as the queue can wait: the engine takes them, and they hop", async () => {
+    const queueUrl = await aQueue();
+    await createTimers({ client, queueUrl }).arm(timer, 24 * 3_600_000);
+    expect(await receive(queueUrl)).toEqual([]);
+  });
+});
