@@ -50,7 +50,8 @@ export function importsOf(text: string): string[] {
 
 function judge(path: string, specifier: string, packageNames: readonly string[]): string | undefined {
   const home = packageOf(path);
-  const isTest = path.startsWith("test/") || /\.test\.ts$|\/testing(\.ts|\/)|\/contract\.ts$/.test(path);
+  const isTest =
+    path.startsWith("test/") || /\.test\.ts$|\/testing(-driver)?(\.ts|\/)|\/contract\.ts$/.test(path);
   if (specifier.startsWith(".")) return judgeRelative(path, home, specifier, isTest);
 
   const owner = packageNames.find((name) => specifier === name || specifier.startsWith(`${name}/`));

@@ -1,0 +1,95 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { createDriver, type Driver, failing } from "./testing-driver.ts";
+
+let api: Driver["api"];
+let end: Driver["end"];
+let get: Driver["get"];
+let post: Driver["post"];
+let running: Driver["running"];
+let say: Driver["say"];
+let stop: Driver["stop"];
+beforeEach(() => {
+  ({ api, end, get, post, running, say, stop } = createDriver());
+});
+
+describe("each flag switches exactly its mechanism:", () => {
+  const put = async (flags: Record<string, string>) => {
+    const answer = await api.request("PUT", "/v1/flags", { body: flags });
+    api.advance(10_000);
+    return answer;
+  };
+
+  it("they are read, changed, and refused when they are none", async () => {
+    const { json } = await api.request("GET", "/v1/flags");
+    expect(Object.values(json)).toEqual(Array(5).fill("true"));
+    expect((await put({ ENABLE_HEALTH_PROBE: "25%" })).json).toEqual({ ...json, ENABLE_HEALTH_PROBE: "25%" });
+    expect((await put({ ENABLE_HEALTH_PROBE: "101%" })).status).toBe(400);
+    expect((await put({ ENABLE_TELEPATHY: "true" })).status).toBe(400);
+    const key = await api.keyFor("bob");
+    expect((await api.request("GET", "/v1/flags", { key })).status).toBe(403);
+    expect((await api.request("PUT", "/v1/flags", { key, body: {} })).status).toBe(403);
+  });
+
+  it("ENABLE_DB_BACKED_STOP off: a stop only reaches the runner, by its own next question", async () => {
+    await put({ ENABLE_DB_BACKED_STOP: "false" });
+    const { id, process, token } = await running();
+    expect((await stop(id)).status).toBe(202);
+    expect(process.alive).toBe(true);
+    expect((await say(token, "beat", { activity: "none" })).json).toEqual({ action: "stop" });
+    await api.fire("terminate");
+    expect((await get(id)).status).toBe("stopped");
+  });
+
+  it("ENABLE_CANCELLATION_CHECKS off: a runner is not told; the provider's kill reaches it all the same", async () => {
+    await put({ ENABLE_CANCELLATION_CHECKS: "false" });
+    const { id, process, token } = await running();
+    const { sweep, remove } = api.deps.provider;
+    Object.assign(api.deps.provider, { sweep: failing("transient"), remove: failing("transient") });
+    await stop(id);
+    expect((await say(token, "beat", { activity: "none" })).json).toEqual({ action: "continue" });
+    Object.assign(api.deps.provider, { sweep, remove });
+    await api.fire("terminate");
+    expect(process.alive).toBe(false);
+  });
+
+  it("ENABLE_HEALTH_PROBE off: a sandbox is used again unasked", async () => {
+    for (const [value, probes] of [
+      ["true", 1],
+      ["false", 0],
+    ] as const) {
+      await put({ ENABLE_HEALTH_PROBE: value });
+      const { id, token } = await running({ sessionKey: value });
+      await end(token);
+      let asked = 0;
+      const { find } = api.deps.provider;
+      api.deps.provider.find = async (name) => {
+        asked += 1;
+        return await find(name);
+      };
+      await post(`/v1/tasks/${id}/continue`, { prompt: "x" });
+      await api.work();
+      api.deps.provider.find = find;
+      expect(asked).toBe(probes);
+      expect((await get(id)).sandbox.origin).toBe("reused");
+    }
+  });
+
+  it("ENABLE_INACTIVITY_TIMEOUT off: silence ends nothing", async () => {
+    await put({ ENABLE_INACTIVITY_TIMEOUT: "false" });
+    const { id, process } = await running({ limits: { maxDurationMs: 90_000, inactivityMs: 5000 } });
+    expect(JSON.parse(process.env.CONCIERGE_TURN ?? "").inactivityMs).toBeGreaterThan(50_000);
+    api.advance(50_000);
+    await api.fire("inactivity");
+    await post("/v1/reap", {});
+    expect((await get(id)).status).toBe("running");
+  });
+
+  it("ENABLE_AUTHORITATIVE_TIMEOUT off: the deadline is the runner's alone to keep", async () => {
+    await put({ ENABLE_AUTHORITATIVE_TIMEOUT: "false" });
+    const { id } = await running({ limits: { maxDurationMs: 60_000, inactivityMs: 3_600_000 } });
+    api.advance(100_000);
+    await api.fire("deadline");
+    await post("/v1/reap", {});
+    expect((await get(id)).status).toBe("running");
+  });
+});
