@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { physicalName } from "@concierge/local";
 import { describe, expect, it } from "vitest";
 import { type Engine, startDynalite, startDynamoDbLocal } from "../../test/fixtures/dynamodb.ts";
-import { manualClock, type OpenStore, storeContract } from "./contract.ts";
+import { manualClock, type OpenStore, storeContract } from "./contract/index.ts";
 import { createDynamoStore } from "./dynamo.ts";
 import { createMemoryStore } from "./memory.ts";
 

@@ -51,7 +51,7 @@ export function importsOf(text: string): string[] {
 function judge(path: string, specifier: string, packageNames: readonly string[]): string | undefined {
   const home = packageOf(path);
   const isTest =
-    path.startsWith("test/") || /\.test\.ts$|\/testing(-driver)?(\.ts|\/)|\/contract\.ts$/.test(path);
+    path.startsWith("test/") || /\.test\.ts$|\/testing(-driver)?(\.ts|\/)|\/contract(\.ts|\/)/.test(path);
   if (specifier.startsWith(".")) return judgeRelative(path, home, specifier, isTest);
 
   const owner = packageNames.find((name) => specifier === name || specifier.startsWith(`${name}/`));
