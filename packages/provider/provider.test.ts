@@ -50,7 +50,9 @@ providerContract("through the real SDK", async () => {
     runner,
     isAlive: async ({ name }, runDir) => {
       const sandbox = await Sandbox.get({ ...credentials, name, resume: false, fetch: localFetch(api.url) });
-      const args = ["-c", 'for f in /proc/[0-9]*/cmdline; do tr "\\0" " " < $f; echo; done 2>/dev/null'];
+      // A runner that has not yet made its file can still be barred: it does not count as launched.
+      const list = 'for f in /proc/[0-9]*/cmdline; do tr "\\0" " " < $f; echo; done 2>/dev/null';
+      const args = ["-c", `[ -s ${runDir}/launched ] && ${list}`];
       const command = await sandbox.currentSession().runCommand({ cmd: "sh", args });
       return (await command.stdout()).includes(`node ${runDir}/runner.mjs`);
     },

@@ -1,3 +1,5 @@
+export const sweepGaveUp = 3;
+
 /**
  * Runs inside the sandbox, as `sh -c <script> sh <runDir>`. First it bars the launch, by making the file that a
  * runner must be the first to make; if the runner was first, it kills whatever began with it or after, by start time
@@ -5,24 +7,28 @@
  * environment behind, but not the time it began. Only what the shell has built in is used: it is quick, and starts
  * nothing that it would have to overlook.
  *
- * Prints `clean`, or `alive` when it gives up. Two sweeps at once may kill each other: then neither is printed.
+ * Exits with 0 when nothing is left and with `sweepGaveUp` when it gives up. Two sweeps at once may kill each other:
+ * then it is neither.
  */
 export const sweepScript = `
+alive=${sweepGaveUp}
 dir=$1
-mkdir -p "$dir"
-if (set -C; echo barred > "$dir/launched") 2>/dev/null; then echo clean; exit 0; fi
+[ -d "$dir" ] || mkdir -p "$dir"
+set -C
+if { echo barred > "$dir/launched"; } 2>/dev/null; then exit 0; fi
+set +C
 
 since=
 tries=0
 while [ -z "$since" ] && [ $tries -lt 1000 ]; do
   IFS= read -r record < "$dir/launched"
   case $record in
-    barred) echo clean; exit 0 ;;
+    barred) exit 0 ;;
     *'"startTicks":'*) since=\${record##*'"startTicks":'}; since=\${since%%[!0-9]*} ;;
   esac
   tries=$((tries + 1))
 done
-if [ -z "$since" ]; then echo alive; exit 0; fi
+[ -n "$since" ] || exit $alive
 
 # Field 4 and, behind the name in parentheses, 22 and 23 of stat: the parent, the start, the size.
 parse() {
@@ -62,5 +68,5 @@ while [ $unseen -lt 2 ] && [ $tries -lt 300 ]; do
   if [ $found = 0 ]; then unseen=$((unseen + 1)); else unseen=0; fi
   tries=$((tries + 1))
 done
-if [ $unseen -ge 2 ]; then echo clean; else echo alive; fi
+[ $unseen -ge 2 ] || exit $alive
 `;

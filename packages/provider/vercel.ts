@@ -2,7 +2,7 @@ import { type LiveSandbox, type Provider, ProviderError, type SandboxRef } from 
 import { Sandbox, type Session } from "@vercel/sandbox";
 import { classified } from "./errors.ts";
 import { readRunnerState } from "./runner-state.ts";
-import { sweepScript } from "./sweep.ts";
+import { sweepGaveUp, sweepScript } from "./sweep.ts";
 
 export interface ProviderOptions {
   token: string;
@@ -104,12 +104,12 @@ export function createVercelProvider({ baseUrl, ...credentials }: ProviderOption
       const session = await sessionOf(ref);
       for (let tries = 0; tries < sweepTries; tries++) {
         const signal = AbortSignal.timeout(sweepTimeoutMs);
-        const said = await classified("sweep the sandbox", async () => {
-          const args = ["-c", sweepScript, "sh", runDir];
-          const command = await session.runCommand({ cmd: "sh", args, sudo: true, signal });
-          return (await command.stdout({ signal })).trim();
-        });
-        if (said !== "") return said === "clean";
+        const args = ["-c", sweepScript, "sh", runDir];
+        const { exitCode } = await classified("sweep the sandbox", () =>
+          session.runCommand({ cmd: "sh", args, sudo: true, signal }),
+        );
+        if (exitCode === 0) return true;
+        if (exitCode === sweepGaveUp) return false;
       }
       return false;
     },
