@@ -30,11 +30,12 @@ export function requireToken({ sealer, clock }: SealingDeps): MiddlewareHandler<
   };
 }
 
-/** A request with a body says that it is JSON. */
+/** A request with a body says that it is JSON; a few need none. */
 export const requireJson: MiddlewareHandler<Env> = async (c, next) => {
   const type = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
-  const carriesBody = (c.req.method === "POST" || c.req.method === "PUT") && !c.req.path.endsWith("/stop");
-  if (carriesBody && type !== "application/json") {
+  const carriesBody = c.req.method === "POST" || c.req.method === "PUT";
+  const needsNone = c.req.path.endsWith("/stop") || (c.req.path === "/v1/reap" && type === undefined);
+  if (carriesBody && !needsNone && type !== "application/json") {
     throw new AppError("unsupported_media_type", "Send the body as application/json.");
   }
   return await next();

@@ -208,5 +208,6 @@ describe("the reaper", () => {
     ]);
     expect((await post("/v1/reap", {}, await api.keyFor("bob"))).status).toBe(403);
     expect((await post("/v1/reap", { dry: true })).status).toBe(400);
+    expect((await post("/v1/reap")).status).toBe(200);
   });
 });

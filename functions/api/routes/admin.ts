@@ -40,7 +40,7 @@ const sweep = createRoute({
   method: "post",
   path: "/v1/reap",
   summary: "Sweep now, or only tell what a sweep would do",
-  request: { body: { required: true, ...json(z.strictObject({ dryRun: z.boolean().optional() }), "How") } },
+  request: { body: { required: false, ...json(z.strictObject({ dryRun: z.boolean().optional() }), "How") } },
   responses: { 200: json(reapReportSchema, "What was done"), ...refusals },
 });
 
@@ -57,7 +57,7 @@ export function registerAdmin(app: OpenAPIHono<Env>, deps: EndingDeps): void {
   });
 
   app.openapi(sweep, async (c) => {
-    const { dryRun = false } = c.req.valid("json");
+    const { dryRun = false } = c.req.valid("json") ?? {};
     return c.json(await reap(deps, { dryRun, maxMs: reapMaxMs }), 200);
   });
 }
