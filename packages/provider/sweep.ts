@@ -55,7 +55,11 @@ look() {
     # The dead, and the kernel's own, which have no memory.
     case $state in Z | X) continue ;; esac
     [ "$size" = 0 ] && continue
-    [ "$start" -ge "$since" ] || continue
+    # What can not be read off is not let off.
+    case $start in
+      '' | *[!0-9]*) ;;
+      *) [ "$start" -ge "$since" ] || continue ;;
+    esac
     found=1
     kill -9 "$pid" 2>/dev/null
   done
