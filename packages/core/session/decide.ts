@@ -1,4 +1,4 @@
-import { leaseGraceMs } from "../limits.ts";
+import { leaseGraceMs, longestCreateMs } from "../limits.ts";
 import { isTerminal, type Task } from "../task/schema.ts";
 import type { Lease, Session, SessionSandbox } from "./schema.ts";
 
@@ -37,4 +37,16 @@ export function reusableSandbox(session: Session, now: number): SessionSandbox |
   const sandbox = session.sandbox;
   if (!sandbox || sandbox.state === "releasing") return undefined;
   return sandbox.state === "ready" && sandbox.expiresAt <= now ? undefined : sandbox;
+}
+
+/** The same holding, made distinct: by any clock later than before, so that no holding ever looks like an older one. */
+export function renewed(lease: Lease, now: number): Lease {
+  return { ...lease, at: Math.max(now, lease.at + 1) };
+}
+
+/** The sandbox's name among those to be looked for, for as long as its create may still be under way. */
+export function giveUp({ sandbox, tombstones = [] }: Session, now: number): Pick<Session, "tombstones"> {
+  if (!sandbox) return {};
+  const left = tombstones.filter(({ until }) => until > now);
+  return { tombstones: [...left, { name: sandbox.name, until: now + longestCreateMs }] };
 }

@@ -34,11 +34,12 @@ async function isGone({ provider, clock }: SandboxDeps, { sandbox }: Session): P
 }
 
 async function forget({ store }: SandboxDeps, session: Session): Promise<SessionFate> {
-  const { userId, key, epoch } = session;
+  const { userId, key, epoch, lease = null } = session;
+  // Under the lease too: a turn that has just taken the session may find by its own clock that the sandbox still lives.
   await store.changeSession(
     userId,
     key,
-    { epoch },
+    { epoch, lease },
     { set: { epoch: epoch + 1 }, remove: ["sandbox", "dueAt"] },
   );
   return "forgotten";

@@ -1,6 +1,7 @@
 import type { Deps, SandboxDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { terminateRetryMs } from "../limits.ts";
+import type { TaskGuard } from "../ports.ts";
 import {
   decideEnd,
   decideRunnerAction,
@@ -75,11 +76,11 @@ export async function terminate(deps: SandboxDeps, task: Task, by: Actor): Promi
 export async function failTurn(
   { store, clock }: Deps,
   task: Task,
+  guard: TaskGuard,
   error: TaskError,
   by: Actor,
 ): Promise<void> {
   const now = clock.now();
-  const guard = error.code === "sandbox_lost" ? when.running(task.turn) : when.notYetRunning(task.turn);
   await store.changeTask(task.id, guard, {
     set: { state: { status: "failed", endedAt: now, result: null, error } },
     remove: ["sealed", "dueAt"],

@@ -18,11 +18,6 @@ export const when = {
 
   claimedBy: (turn: number, claimId: string): TaskGuard => ({ turn, status: ["provisioning"], claimId }),
 
-  /** Two workers may both have launched a turn; the runner sees to it that one launch counts, so either may say so. */
-  provisioning: (turn: number): TaskGuard => ({ turn, status: ["provisioning"] }),
-
-  notYetRunning: (turn: number): TaskGuard => ({ turn, status: ["queued", "provisioning"] }),
-
   running: (turn: number): TaskGuard => ({ turn, status: ["running"] }),
 
   /** Batches are taken strictly in order, and none once the turn is being ended. */

@@ -18,6 +18,7 @@ export function runDirOf({ id, turn }: Pick<Task, "id" | "turn">): string {
 export async function launch(
   deps: LaunchDeps,
   task: Task,
+  claimId: string,
   sandbox: SandboxUse,
   progress: Progress,
 ): Promise<void> {
@@ -37,7 +38,8 @@ export async function launch(
   });
 
   const now = clock.now();
-  await store.changeTask(task.id, when.provisioning(task.turn), {
+  // Only by whoever has the claim: another's sandbox may be one that was given up since, and a stop would look in it.
+  await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
     set: {
       state: { status: "running", commandId },
       sandbox,

@@ -1,7 +1,7 @@
 import type { SandboxDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
-import { longestCreateMs } from "../limits.ts";
 import type { SandboxRef } from "../ports.ts";
+import { giveUp, renewed } from "../session/decide.ts";
 import { runDirOf } from "./launch.ts";
 import type { Task } from "./schema.ts";
 
@@ -21,10 +21,37 @@ function wasClaimed({ phases, turn }: Task): boolean {
   return phases.some((phase) => phase.turn === turn && phase.status === "provisioning");
 }
 
-async function killIn({ provider }: SandboxDeps, task: Task, sandbox: SandboxRef): Promise<boolean> {
-  if (task.keepAlive && (await sweep(provider, task, sandbox))) return true;
-  await provider.remove(sandbox.name);
+async function killIn(deps: SandboxDeps, task: Task, sandbox: SandboxRef): Promise<boolean> {
+  if (task.keepAlive && (await sweep(deps.provider, task, sandbox))) return true;
+  if (!(await markReleasing(deps, task, sandbox.name))) return false;
+  await deps.provider.remove(sandbox.name);
   return true;
+}
+
+/**
+ * In the record first, under the turn's own lease: whoever is slow to remove the sandbox must not take it from the
+ * next turn, which another's proof let in meanwhile. False where the session is another turn's already.
+ */
+async function markReleasing(
+  { store }: SandboxDeps,
+  { id, turn, userId, sessionKey }: Task,
+  name: string,
+): Promise<boolean> {
+  for (;;) {
+    const session = await store.getSession(userId, sessionKey);
+    if (session?.sandbox?.name !== name) return true;
+    const { lease, epoch, sandbox } = session;
+    if (lease?.taskId !== id || lease.turn !== turn) return false;
+    if (sandbox.state === "releasing") return true;
+    const releasing = { state: "releasing", name, createdAt: sandbox.createdAt } as const;
+    const marked = await store.changeSession(
+      userId,
+      sessionKey,
+      { lease, epoch },
+      { set: { sandbox: releasing } },
+    );
+    if (marked.won) return true;
+  }
 }
 
 /** A sandbox that no longer runs has nothing left in it; one that can not be asked is stopped. */
@@ -58,20 +85,10 @@ async function fenceWorker(
 
     const now = clock.now();
     const { sandbox, epoch } = session;
-    const moved = { ...lease, at: Math.max(now, lease.at + 1) };
+    const moved = renewed(lease, now);
     const change =
       sandbox?.state === "creating"
-        ? {
-            set: {
-              lease: moved,
-              epoch: epoch + 1,
-              tombstones: [
-                ...(session.tombstones ?? []).filter(({ until }) => until > now),
-                { name: sandbox.name, until: now + longestCreateMs },
-              ],
-            },
-            remove: ["sandbox"] as const,
-          }
+        ? { set: { lease: moved, epoch: epoch + 1, ...giveUp(session, now) }, remove: ["sandbox"] as const }
         : { set: { lease: moved } };
     const fenced = await store.changeSession(task.userId, task.sessionKey, { lease, epoch }, change);
     if (!fenced.won) continue;

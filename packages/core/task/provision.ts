@@ -4,9 +4,9 @@ import { sandboxName, sessionId } from "../ids.ts";
 import { app, claimMs, claimRenewMs, retryProvisionMs, sandboxMaxMs, sandboxSlackMs } from "../limits.ts";
 import { claimWarm } from "../pool/index.ts";
 import type { LiveSandbox } from "../ports.ts";
-import { reusableSandbox } from "../session/decide.ts";
+import { giveUp, renewed, reusableSandbox } from "../session/decide.ts";
 import type { Lease, Session, SessionSandbox } from "../session/schema.ts";
-import { decideClaim } from "./decide.ts";
+import { decideClaim, isClaimedBy } from "./decide.ts";
 import { failTurn } from "./end.ts";
 import { when } from "./guards.ts";
 import { launch } from "./launch.ts";
@@ -26,9 +26,9 @@ export async function provision(
   const progress = createProgress(deps, task);
   try {
     await deps.timers.arm({ kind: "deadline", taskId, turn }, task.deadlineAt - deps.clock.now());
-    const sandbox = await assignSandbox(deps, task, progress);
+    const sandbox = await assignSandbox(deps, task, claimId, progress);
     if (!sandbox) return;
-    await launch(deps, task, sandbox, progress);
+    await launch(deps, task, claimId, sandbox, progress);
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error;
     await recover(deps, task, claimId, error, progress);
@@ -99,13 +99,17 @@ function renewClaim({ store, clock }: LaunchDeps, task: Task, claimId: string): 
 async function assignSandbox(
   deps: LaunchDeps,
   task: Task,
+  claimId: string,
   progress: Progress,
 ): Promise<SandboxUse | undefined> {
-  const { store, provider, clock } = deps;
+  const { store, clock } = deps;
   const session = await store.getSession(task.userId, task.sessionKey);
+  // Read after the session: a stop writes the task first and then moves the lease, so a turn that is still ours here
+  // has its lease as it was read, and a stop that comes now makes each later write to the session lose.
+  if (!isClaimedBy(await store.getTask(task.id), task.turn, claimId)) return undefined;
   const lease = session?.lease;
   if (!session || !lease || lease.taskId !== task.id || lease.turn !== task.turn) {
-    await failTurn(deps, task, lostSession, "worker");
+    await failTurn(deps, task, when.claimedBy(task.turn, claimId), lostSession, "worker");
     return undefined;
   }
 
@@ -115,7 +119,6 @@ async function assignSandbox(
     if (live)
       return await keep(deps, task, session, lease, live, known.state === "ready" ? "reused" : "cold");
   }
-  if (session.sandbox) await provider.remove(session.sandbox.name);
   const warm = await claimWarm(deps, task, task.deadlineAt + sandboxSlackMs);
   if (warm) return await moveIn(deps, task, session, lease, warm);
   return await create(deps, task, session, lease, progress);
@@ -123,7 +126,7 @@ async function assignSandbox(
 
 /** A claimed sandbox becomes the session's; one that the session does not take is nobody's, and goes. */
 async function moveIn(
-  { store, provider, clock }: LaunchDeps,
+  { store, provider, clock, config }: LaunchDeps,
   task: Task,
   session: Session,
   lease: Lease,
@@ -137,16 +140,21 @@ async function moveIn(
     { lease, epoch: session.epoch },
     {
       set: {
-        lease: { ...lease, at: now },
+        lease: renewed(lease, now),
         lastUsedAt: now,
+        dueAt: now + config.sessionIdleMs,
         epoch,
         sandbox: { state: "ready", createdAt: now, ...warm },
+        ...giveUp(session, now),
       },
     },
   );
-  if (outcome.won) return { name: warm.name, sessionId: warm.sessionId, origin: "warm", epoch };
-  await provider.remove(warm.name);
-  return undefined;
+  if (!outcome.won) {
+    await provider.remove(warm.name);
+    return undefined;
+  }
+  if (session.sandbox) await provider.remove(session.sandbox.name);
+  return { name: warm.name, sessionId: warm.sessionId, origin: "warm", epoch };
 }
 
 /** Asks the provider before a sandbox is trusted: what has gone is made anew, not installed into. */
@@ -182,8 +190,9 @@ async function keep(
     { lease, epoch: session.epoch },
     {
       set: {
-        lease: { ...lease, at: now },
+        lease: renewed(lease, now),
         lastUsedAt: now,
+        dueAt: now + deps.config.sessionIdleMs,
         sandbox: { ...ready, sessionId: live.sessionId, expiresAt: live.expiresAt + Math.max(missingMs, 0) },
       },
     },
@@ -205,15 +214,26 @@ async function create(
   const id = sessionId(task.userId, task.sessionKey);
   const name = sandboxName(app, config.stage, id, epoch);
   const createdAt = clock.now();
-  const held = { ...lease, at: createdAt };
+  const held = renewed(lease, createdAt);
 
   const intent = await store.changeSession(
     task.userId,
     task.sessionKey,
     { lease, epoch: session.epoch },
-    { set: { lease: held, lastUsedAt: createdAt, epoch, sandbox: { state: "creating", name, createdAt } } },
+    {
+      set: {
+        lease: held,
+        lastUsedAt: createdAt,
+        dueAt: createdAt + config.sessionIdleMs,
+        epoch,
+        sandbox: { state: "creating", name, createdAt },
+        ...giveUp(session, createdAt),
+      },
+    },
   );
   if (!intent.won) return undefined;
+  // Only now: whoever lost the session meanwhile must not take from it what another turn may be running in.
+  if (session.sandbox) await provider.remove(session.sandbox.name);
 
   await progress("creating", name);
   const timeoutMs = Math.min(
@@ -225,12 +245,14 @@ async function create(
     timeoutMs,
     tags: { app, stage: config.stage, user: task.userId, session: task.sessionKey },
   });
+  // The lease moves with each of a worker's writes: whoever saw `creating` and means to end the turn must look again.
   const ready = await store.changeSession(
     task.userId,
     task.sessionKey,
     { lease: held, epoch },
     {
       set: {
+        lease: renewed(held, clock.now()),
         sandbox: { state: "ready", name, createdAt, sessionId: live.sessionId, expiresAt: live.expiresAt },
       },
     },
@@ -252,7 +274,8 @@ async function recover(
 ): Promise<void> {
   const { store, clock, work, metrics } = deps;
   if (error.kind === "refused") {
-    await failTurn(deps, task, { code: "provision_failed", detail: error.message }, "worker");
+    const refused = { code: "provision_failed", detail: error.message } as const;
+    await failTurn(deps, task, when.claimedBy(task.turn, claimId), refused, "worker");
     return;
   }
   metrics.count("health_unknown");

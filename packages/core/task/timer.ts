@@ -48,7 +48,9 @@ async function askBeforeEnding(deps: EndingDeps, task: Task, by: Actor): Promise
   if (!task.sandbox || !(await flags.isOn("ENABLE_INACTIVITY_TIMEOUT", task.userId))) return;
   try {
     const live = await provider.find(task.sandbox.name);
-    if (live?.sessionId !== task.sandbox.sessionId) return await failTurn(deps, task, sandboxLost, by);
+    if (live?.sessionId !== task.sandbox.sessionId) {
+      return await failTurn(deps, task, when.running(task.turn), sandboxLost, by);
+    }
     const verdict = decideSilence(task, await provider.ask(task.sandbox, runDirOf(task)), clock.now());
     if (verdict === "silent") {
       await endTurn(deps, task, causes.inactivity, by);

@@ -1,0 +1,26 @@
+import { describe, expect, it } from "vitest";
+import { exhaust } from "./exhaustive.ts";
+import { mutants, type NamedMutant } from "./mutants.ts";
+import { simulate } from "./simulate.ts";
+import type { Violation } from "./watch.ts";
+
+const seedsMax = 150;
+
+describe("the simulation finds out that", () => {
+  it.each(mutants)("$name", { timeout: 120_000 }, async (mutant) => {
+    const { rare } = mutant;
+    const found =
+      rare && "orders" in rare
+        ? (await exhaust(rare.orders, mutant.plant)).violation
+        : await trySeeds(mutant, rare?.from ?? 1);
+    expect(mutant.breaks).toContain(found?.invariant);
+  });
+});
+
+async function trySeeds({ plant }: NamedMutant, from: number): Promise<Violation | undefined> {
+  for (let seed = from; seed < from + seedsMax; seed++) {
+    const [found] = (await simulate({ seed, mutant: plant() })).violations;
+    if (found) return found;
+  }
+  return undefined;
+}

@@ -1,0 +1,199 @@
+import { statuses } from "@concierge/core";
+import {
+  armAfterLaunch,
+  grantBeforeWrite,
+  neverDue,
+  onSessionWrite,
+  onTaskWrite,
+  recordAfterCreate,
+  trustClaim,
+  trustIndex,
+  withProvider,
+  withStore,
+} from "./mutate.ts";
+import { creation, type Scenario, theRace } from "./scenarios.ts";
+import type { Mutant } from "./world.ts";
+
+/** A deliberate bug, and the invariants of which the simulation finds one broken. */
+export interface NamedMutant {
+  name: string;
+  breaks: readonly number[];
+  /** It takes a rare history: the first seed to look at, or that every order of one race is to be tried. */
+  rare?: { from: number } | { orders: Scenario };
+  plant(): Mutant;
+}
+
+/** Each is what someone might write in good faith, or forget. None is in the core: they stand at its ports. */
+export const mutants: readonly NamedMutant[] = [
+  {
+    name: "the condition on the status is dropped",
+    breaks: [2, 3, 6, 8],
+    plant: () => onTaskWrite((id, guard, change) => [id, { ...guard, status: statuses }, change]),
+  },
+  {
+    name: "the condition on the turn is dropped",
+    breaks: [6],
+    rare: { from: 72 },
+    plant: () => ({
+      table: (store) => ({
+        ...store,
+        async changeTask(id, guard, change) {
+          const task = await store.getTask(id);
+          return await store.changeTask(id, { ...guard, turn: task?.turn ?? guard.turn }, change);
+        },
+      }),
+    }),
+  },
+  {
+    name: "the condition on the lease is dropped",
+    breaks: [1, 3, 5, 6],
+    rare: { from: 19 },
+    plant: () =>
+      onSessionWrite((userId, key, guard, change) => {
+        const unfenced = guard.epoch === undefined ? {} : { epoch: guard.epoch };
+        return [userId, key, guard.lease === null ? guard : unfenced, change];
+      }),
+  },
+  {
+    name: "the condition on the epoch is dropped",
+    breaks: [1, 3, 5, 6],
+    rare: { from: 95 },
+    plant: () =>
+      onSessionWrite((userId, key, { epoch: _, ...guard }, change) => [userId, key, guard, change]),
+  },
+  {
+    name: "a batch is taken without the one before",
+    breaks: [6, 8],
+    rare: { from: 13 },
+    plant: () => onTaskWrite((id, { outputSeq: _, ...guard }, change) => [id, guard, change]),
+  },
+  {
+    name: "a batch counts before its bytes are written",
+    breaks: [8],
+    rare: { from: 28 },
+    plant: () => ({
+      ports: (deps) =>
+        withStore(deps, {
+          async putRecord(taskId, record, expiresAt) {
+            if (record.kind === "progress") return await deps.store.putRecord(taskId, record, expiresAt);
+            void deps.store.putRecord(taskId, record, expiresAt).catch(() => {});
+          },
+        }),
+    }),
+  },
+  {
+    name: "the proof is skipped: nothing is swept",
+    breaks: [3],
+    plant: () => ({ ports: (deps) => withProvider(deps, { sweep: async () => true }) }),
+  },
+  {
+    name: "a sweep kills, and does not bar the launch that is still to come",
+    breaks: [3],
+    plant: () => ({
+      ports: (deps) =>
+        withProvider(deps, {
+          async sweep(sandbox, runDir) {
+            const hasBegun = (await deps.provider.ask(sandbox, runDir)) !== undefined;
+            return hasBegun ? await deps.provider.sweep(sandbox, runDir) : true;
+          },
+        }),
+    }),
+  },
+  {
+    name: "a provider that fails to stop a sandbox is taken for one that did",
+    breaks: [3, 5, 7],
+    plant: () => ({
+      ports: (deps) =>
+        withProvider(deps, {
+          sweep: async () => false,
+          remove: (name) => deps.provider.remove(name).catch(() => {}),
+        }),
+    }),
+  },
+  { name: "the sandbox's name is recorded after the create", breaks: [5], plant: recordAfterCreate },
+  {
+    name: "a probe resumes what was stopped",
+    breaks: [5, 7],
+    plant: () => ({
+      ports: (deps) =>
+        withProvider(deps, {
+          async find(name) {
+            const live = await deps.provider.find(name);
+            if (live) return live;
+            const tags = { app: "concierge", stage: deps.config.stage };
+            return await deps.provider.create({ name, tags, timeoutMs: 300_000 });
+          },
+        }),
+    }),
+  },
+  { name: "a worker goes on by the task as it claimed it", breaks: [3], plant: trustClaim },
+  {
+    name: "a sandbox becomes ready without the lease moving on",
+    breaks: [3],
+    rare: { orders: creation },
+    plant: () =>
+      onSessionWrite((userId, key, guard, change) => {
+        const { lease: _, ...set } = change.set ?? {};
+        const isReady = set.sandbox?.state === "ready" && set.epoch === undefined;
+        return [userId, key, guard, isReady ? { ...change, set } : change];
+      }),
+  },
+  { name: "the timer is armed after the launch", breaks: [4], plant: armAfterLaunch },
+  { name: "the worker arms no timer and leaves nothing due", breaks: [4], plant: neverDue },
+  { name: "the push is granted before the write", breaks: [2, 6], plant: grantBeforeWrite },
+  {
+    name: "the push is granted to a turn that is being stopped",
+    breaks: [2, 6],
+    rare: { orders: theRace },
+    plant: () =>
+      onTaskWrite((id, guard, change) =>
+        change.set?.state?.status === "finalizing"
+          ? [id, { ...guard, status: ["running", "stopping", "stopped", "timed_out"] }, change]
+          : [id, guard, change],
+      ),
+  },
+  { name: "the reaper trusts the index", breaks: [3, 4, 5, 6], plant: trustIndex },
+  {
+    name: "the reaper deletes what it lists, named or not",
+    breaks: [6],
+    plant: () => ({
+      ports: (deps, role) =>
+        role !== "reaper" ? deps : withStore(deps, { getSession: async () => undefined }),
+    }),
+  },
+  {
+    name: "a release asks nobody",
+    breaks: [6],
+    rare: { from: 72 },
+    plant: () => ({
+      verbs: {
+        async release(deps, { userId, sessionKey }) {
+          const session = await deps.store.getSession(userId, sessionKey);
+          if (session?.sandbox) await deps.provider.remove(session.sandbox.name);
+        },
+      },
+    }),
+  },
+  {
+    name: "secrets are written as they came",
+    breaks: [10],
+    plant: () => ({
+      ports: (deps) => ({
+        ...deps,
+        sealer: { ...deps.sealer, seal: (plain) => plain, open: (text) => text },
+      }),
+    }),
+  },
+  {
+    name: "a session is looked up by its key alone",
+    breaks: [1, 5, 9],
+    plant: () => ({
+      ports: (deps) =>
+        withStore(deps, {
+          getSession: (_user, key) => deps.store.getSession("everyone", key),
+          changeSession: (_user, key, guard, change) =>
+            deps.store.changeSession("everyone", key, guard, change),
+        }),
+    }),
+  },
+];

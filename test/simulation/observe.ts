@@ -1,0 +1,72 @@
+import type { Provider, Store } from "@concierge/core";
+import type { Watch } from "./watch.ts";
+
+/** The store, with each write that wins shown as it takes place: what was, under which guard, and what is. */
+export function observeStore(store: Store, watch: Watch): Store {
+  return {
+    ...store,
+    async createTask(task) {
+      const outcome = await store.createTask(task);
+      if (outcome.won) watch.taskWritten(undefined, undefined, outcome.item);
+      return outcome;
+    },
+    async changeTask(id, guard, change) {
+      const before = watch.tasks.get(id);
+      const outcome = await store.changeTask(id, guard, change);
+      if (outcome.won) watch.taskWritten(before, guard, outcome.item);
+      return outcome;
+    },
+    async changeSession(userId, key, guard, change) {
+      const before = watch.sessions.get(`${userId}#${key}`);
+      const outcome = await store.changeSession(userId, key, guard, change);
+      if (outcome.won) watch.sessionWritten(before, outcome.item);
+      return outcome;
+    },
+    async createWarm(sandbox) {
+      const won = await store.createWarm(sandbox);
+      if (won) watch.warmWritten(sandbox);
+      return won;
+    },
+    async changeWarm(name, from, sandbox) {
+      const won = await store.changeWarm(name, from, sandbox);
+      if (won) watch.warmWritten(sandbox);
+      return won;
+    },
+    async deleteWarm(name, from) {
+      const won = await store.deleteWarm(name, from);
+      if (won) watch.warm.delete(name);
+      return won;
+    },
+    async putRecord(taskId, record, expiresAt) {
+      watch.keepsSecrets("a record", record.kind === "progress" ? record : recordText(record.chunks));
+      await store.putRecord(taskId, record, expiresAt);
+    },
+  };
+}
+
+/** The provider, with what begins and ends sandboxes shown. */
+export function observeProvider(provider: Provider, watch: Watch): Provider {
+  return {
+    ...provider,
+    async create(options) {
+      watch.creating(options.name, options.tags);
+      return await provider.create(options);
+    },
+    async writeFiles(sandbox, files) {
+      for (const { content } of files) if (typeof content === "string") watch.keepsSecrets("a file", content);
+      await provider.writeFiles(sandbox, files);
+    },
+    async launch(sandbox, command) {
+      watch.keepsSecrets("a process's arguments", command.args);
+      return await provider.launch(sandbox, command);
+    },
+    async remove(name) {
+      watch.removing(name);
+      await provider.remove(name);
+    },
+  };
+}
+
+function recordText(chunks: readonly { data: Uint8Array }[]): string {
+  return chunks.map(({ data }) => Buffer.from(data).toString("utf8")).join("\n");
+}

@@ -1,0 +1,166 @@
+import type { EndingDeps, RunnerEnd } from "@concierge/core";
+import type { Random } from "./random.ts";
+import type { SimulatedRemote } from "./remote.ts";
+import { type Actor, createActor, type Scheduler } from "./scheduler.ts";
+import type { Verbs } from "./verbs.ts";
+import { type Agent, turnOf } from "./watch.ts";
+
+/** What the agent of one turn will do, and how well its runner keeps to the limits. */
+export interface Script {
+  batches: number;
+  everyMs: number;
+  exitCode: number;
+  /** Whether it changes the repository. */
+  commits: boolean;
+  /** What it does when it has said everything: ends, falls silent, or works on for ever. */
+  afterwards: "end" | "silence" | "busy";
+  /** The runner ends its agent at the deadline by itself. */
+  keepsDeadline: boolean;
+  /** Something the agent started leaves its group and outlives all that the runner kills. */
+  escapes: boolean;
+}
+
+export function drawScript(random: Random): Script {
+  return {
+    batches: random.between(0, 5),
+    everyMs: random.pick([200, 2_000, 8_000, 15_000]),
+    exitCode: random.chance(0.8) ? 0 : 1,
+    commits: random.chance(0.8),
+    afterwards: random.chance(0.85) ? "end" : random.pick(["silence", "busy"] as const),
+    keepsDeadline: random.chance(0.5),
+    escapes: random.chance(0.3),
+  };
+}
+
+export interface RunnerWorld {
+  scheduler: Scheduler;
+  remote: SimulatedRemote;
+  verbs: Verbs;
+  /** A call of the api, over a network that may lose the request or the answer. */
+  request<T>(actor: Actor, label: string, verb: (deps: EndingDeps) => Promise<T>): Promise<T | undefined>;
+  /** How long the remote takes to move a ref once it was asked to. */
+  remoteMs(): number;
+  onAcknowledged(taskId: string, turn: number, texts: readonly string[]): void;
+}
+
+interface Told {
+  taskId: string;
+  turn: number;
+  maxDurationMs: number;
+  repo?: { branch: string; push: boolean };
+}
+
+const retryMs = 1_000;
+const beatMs = 10_000;
+
+/**
+ * A runner as packages/runner is one: one post at a time and in order, again until it is taken, a push only after
+ * `go`, the end last. Killed, it takes no further step; only what it sent to the remote goes on without it.
+ */
+export async function runAgent(world: RunnerWorld, agent: Agent, script: Script): Promise<void> {
+  const { scheduler, verbs } = world;
+  const { process } = agent;
+  const told = turnOf(process) as Told;
+  const { taskId, turn } = told;
+  const which = { taskId, turn };
+  const actor = createActor(`runner ${taskId}/${turn}`, () => process.alive);
+  const launchedAt = scheduler.now();
+  const state = {
+    lastOutputAt: undefined as number | undefined,
+    undelivered: false,
+    activity: "none" as const,
+  };
+  process.state = state;
+  const isOverdue = () => script.keepsDeadline && scheduler.now() - launchedAt >= told.maxDurationMs;
+  const sleep = (ms: number) => scheduler.sleep(actor, "waits", ms);
+
+  /** Says it until it is taken; undefined where Concierge says stop. */
+  async function say<T extends { action: string }>(
+    label: string,
+    verb: (deps: EndingDeps) => Promise<T>,
+  ): Promise<T | undefined> {
+    for (;;) {
+      const answer = await world.request(actor, label, verb);
+      if (answer?.action === "stop") return undefined;
+      if (answer && answer.action !== "wait") return answer;
+      await sleep(retryMs);
+    }
+  }
+
+  const beat = (activity: "none" | "tool") =>
+    say("beat", async (deps) => ({ action: await verbs.takeBeat(deps, which, activity) }));
+
+  /** Waits, with a beat in every silence; false where it was told to stop. */
+  async function work(ms: number, activity: "none" | "tool"): Promise<boolean> {
+    for (let left = ms; left > 0 && !isOverdue(); left -= beatMs) {
+      await sleep(Math.min(left, beatMs));
+      if (left > beatMs && !(await beat(activity))) return false;
+    }
+    return true;
+  }
+
+  async function speak(seq: number): Promise<boolean> {
+    const texts = [`${taskId}/${turn}/${seq}a`, `${taskId}/${turn}/${seq}b`];
+    const at = scheduler.now();
+    const chunks = texts.map((text) => ({ stream: "stdout" as const, at, data: Buffer.from(text) }));
+    Object.assign(state, { lastOutputAt: at, undelivered: true });
+    const taken = await say(`output ${seq}`, async (deps) => ({
+      action: await verbs.takeOutput(deps, which, { seq, chunks }),
+    }));
+    state.undelivered = false;
+    if (taken) world.onAcknowledged(taskId, turn, texts);
+    return taken !== undefined;
+  }
+
+  async function push(commit: string, branch: string): Promise<boolean | undefined> {
+    const from = world.remote.head(branch);
+    const granted = await say("finalize", (deps) =>
+      verbs.grantPush(deps, which, { commit, branch, exitCode: 0, text: "" }),
+    );
+    if (!granted) return undefined;
+    return await new Promise((resolve) => {
+      const update = () => resolve(world.remote.update({ branch, from, commit, taskId, turn }));
+      void scheduler
+        .sleep(actor, "sends its push", world.remoteMs())
+        .then(() =>
+          scheduler.after(world.remoteMs(), `the remote takes the push of ${taskId}/${turn}`, update),
+        );
+    });
+  }
+
+  /** Gives how it ended; undefined where it was told to stop. */
+  async function live(): Promise<RunnerEnd | undefined> {
+    if (told.repo) {
+      const nonce = `nonce of ${process.sandbox} ${taskId}/${turn}`;
+      if (!(await say("clone", (deps) => verbs.grantClone(deps, which, nonce)))) return undefined;
+    }
+    let lastSeq = 0;
+    while (lastSeq < script.batches && !isOverdue()) {
+      if (!(await work(script.everyMs, "tool"))) return undefined;
+      if (!(await speak(lastSeq + 1))) return undefined;
+      lastSeq += 1;
+    }
+    const end = { lastSeq, signal: null, outputCutBytes: 0, text: "" };
+    while (script.afterwards !== "end" && !isOverdue()) {
+      if (!(await work(60_000, script.afterwards === "busy" ? "tool" : "none"))) return undefined;
+    }
+    if (isOverdue()) return { ...end, exitCode: null, reason: "deadline" };
+    agent.ended = true;
+    if (!told.repo?.push || !script.commits || script.exitCode !== 0) {
+      return { ...end, exitCode: script.exitCode, reason: "exited" };
+    }
+    const commit = `commit of ${taskId}/${turn}`;
+    const { branch } = told.repo;
+    const pushed = await push(commit, branch);
+    return pushed === undefined
+      ? undefined
+      : { ...end, exitCode: 0, reason: "exited", commit, branch, pushed };
+  }
+
+  const end = await live();
+  if (end) {
+    await say("end", async (deps) => ({ action: await verbs.reportEnd(deps, which, end) }));
+    if (end.reason !== "deadline") agent.ended = true;
+  }
+  if (!script.escapes) process.alive = false;
+}

@@ -1,0 +1,228 @@
+import { allFlags, limits, ProviderError, type StartRequest } from "@concierge/core";
+import { calm } from "./faults.ts";
+import { withProvider } from "./mutate.ts";
+import type { Random } from "./random.ts";
+import { type Actor, createActor, createScheduler, type Entry, type Scheduler } from "./scheduler.ts";
+import { createWatch, type Watch } from "./watch.ts";
+import { type AllDeps, configOf, createWorld, type Mutant, type Role, type World } from "./world.ts";
+
+/** One task, at the moment from which every order is tried. */
+export interface Stage {
+  scheduler: Scheduler;
+  world: World;
+  watch: Watch;
+  /** What each actor was answered so far. */
+  knowledge: ReadonlyMap<string, string>;
+  /** Begins an invocation; its first call waits for its turn. */
+  begin(role: Role, what: string, skewMs: number, verb: (deps: AllDeps) => Promise<unknown>): void;
+  /** Takes whatever steps there are, but for those that are held back. */
+  settle(held?: (entry: Entry) => boolean): Promise<void>;
+}
+
+export interface Scenario {
+  name: string;
+  /** What its agent does: ends well with something to push, or works on in silence. */
+  agent: "pushes" | "works";
+  /** Too large for every test run; the command line tries it. */
+  large?: true;
+  /** Brings the task to where the race begins, and begins it. */
+  set(stage: Stage): Promise<void>;
+}
+
+const config = configOf({ max: 100, warm: 0 });
+const startAt = 1_800_000_000_000;
+/** The deadline's process is a minute ahead: for it the deadline has passed, for the others it has not. */
+const aheadMs = 60_000;
+const taskId = `task_${"1".padStart(26, "0")}`;
+const which = { taskId, turn: 1 };
+const pushing: StartRequest = {
+  prompt: "work",
+  limits: { maxDurationMs: 50_000, inactivityMs: 45_000 },
+  repo: { url: "https://git.example/repo.git", token: "canary-token" },
+};
+
+const quiet: StartRequest = { prompt: "work", limits: pushing.limits };
+
+export const theRace: Scenario = {
+  name: "stop, deadline, finalize and a late worker",
+  agent: "pushes",
+  set: (stage) => raceTheEnd(stage, pushing),
+};
+
+export const creation: Scenario = {
+  name: "stop and deadline against a worker that creates",
+  agent: "works",
+  async set(stage) {
+    await start(stage, quiet);
+    await hold(stage, "provision: provider.create");
+    await stop(stage);
+    await deadline(stage);
+  },
+};
+
+export const scenarios: readonly Scenario[] = [
+  theRace,
+  {
+    name: "stop, deadline, finalize and a late worker, the sandbox not to be kept",
+    agent: "pushes",
+    large: true,
+    set: (stage) => raceTheEnd(stage, { ...pushing, keepAlive: false }),
+  },
+  creation,
+  {
+    name: "stop against a worker from its claim on",
+    agent: "works",
+    async set(stage) {
+      await start(stage, quiet);
+      await hold(stage, "provision: timers.arm");
+      await stop(stage);
+    },
+  },
+  {
+    name: "stop against a worker and the one that takes over from it",
+    agent: "works",
+    async set(stage) {
+      await start(stage, quiet);
+      await hold(stage, "provision: store.changeSession");
+      takeOver(stage);
+      await hold(stage, "provision: store.changeSession", "takes over: store.getSession");
+      await stop(stage);
+    },
+  },
+  {
+    name: "a late terminate, whose sweep failed, against continue and the next turn",
+    agent: "works",
+    async set(stage) {
+      const { begin, world } = stage;
+      await start(stage, quiet);
+      await hold(stage);
+      begin("api", "stops", 0, (deps) => world.verbs.stop(deps, "ada", taskId));
+      await hold(stage, "provider.sweep");
+      const timer = { kind: "terminate", ...which } as const;
+      begin("timer", "terminates", 0, (deps) => world.verbs.fireTimer(withoutSweep(deps), timer));
+      await hold(stage, "provider.sweep", "terminates: store.getSession");
+      await hold(stage, "terminates: store.getSession");
+      begin("api", "continues", 0, (deps) =>
+        world.verbs.continueTask(deps, "ada", taskId, { prompt: "go on" }),
+      );
+    },
+  },
+];
+
+/** The turn runs, its runner is about to ask for the push, and the worker it was taken over from wakes up. */
+async function raceTheEnd(stage: Stage, request: StartRequest): Promise<void> {
+  const late = "worker-0#1 provision: provider.launch";
+  await start(stage, request);
+  await hold(stage, late);
+  takeOver(stage);
+  await hold(stage, late, "asks for clone");
+  await hold(stage, late, "asks for finalize");
+  await stop(stage);
+  await deadline(stage);
+}
+
+export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> {
+  const watch = createWatch();
+  const knowledge = new Map<string, string>();
+  const scheduler = createScheduler({
+    startAt,
+    plan: { latencyMs: () => 0, pick: first, fault: () => ({ kind: "none" }) },
+    onStep: () => {
+      watch.look();
+      return watch.violations.length > 0;
+    },
+    onAnswer: (actor: Actor, answer) => {
+      knowledge.set(actor.name, `${knowledge.get(actor.name) ?? ""}|${JSON.stringify(answer)}`);
+    },
+  });
+  const world = createWorld({
+    scheduler,
+    watch,
+    random: steady,
+    weather: () => ({ ...calm, skewMs: 0 }),
+    script: () => ({
+      batches: 0,
+      everyMs: 0,
+      exitCode: 0,
+      commits: true,
+      afterwards: scenario.agent === "pushes" ? "end" : "silence",
+      keepsDeadline: false,
+      escapes: false,
+    }),
+    config,
+    flags: allFlags("true"),
+    mutant,
+  });
+
+  let begun = 0;
+  const stage: Stage = {
+    scheduler,
+    world,
+    watch,
+    knowledge,
+    begin(role, what, skewMs, verb) {
+      const actor = createActor(`${role} ${++begun} ${what}`);
+      // What is over knows nothing any more that could matter.
+      const forget = () => knowledge.delete(actor.name);
+      void verb(world.depsFor(actor, role, skewMs)).then(forget, forget);
+    },
+    async settle(held = () => false) {
+      for (;;) {
+        const next = (await scheduler.runnable()).find((entry) => !held(entry));
+        if (!next) return;
+        await scheduler.fire(next);
+        watch.look();
+      }
+    },
+  };
+  await scenario.set(stage);
+  return stage;
+}
+
+async function start(stage: Stage, request: StartRequest): Promise<void> {
+  stage.begin("api", "starts", 0, (deps) => stage.world.verbs.start(deps, "ada", request));
+  await hold(stage, "work delivers");
+}
+
+/** Takes every step there is, but for those with such a label. */
+async function hold({ settle }: Stage, ...parts: readonly string[]): Promise<void> {
+  await settle(({ label }) => parts.some((part) => label.includes(part)));
+}
+
+/** The held worker's claim runs out, and another takes the turn over. */
+function takeOver({ scheduler, begin, world }: Stage): void {
+  scheduler.pass(limits.claimMs + 1);
+  begin("worker", "takes over", 0, (deps) => world.verbs.provision(deps, which));
+}
+
+function withoutSweep(deps: AllDeps): AllDeps {
+  const sweep = async (): Promise<boolean> => {
+    throw new ProviderError("transient", "The provider failed.");
+  };
+  return withProvider(deps, { sweep });
+}
+
+/** A user's stop, which has read the task: from here its view only gets older. */
+async function stop({ begin, world, settle }: Stage): Promise<void> {
+  begin("api", "stops", 0, (deps) => world.verbs.stop(deps, "ada", taskId));
+  await settle(({ label }) => !/stops: store\.get(Task|Flags)/.test(label));
+}
+
+async function deadline({ begin, world, settle }: Stage): Promise<void> {
+  begin("timer", "deadline", aheadMs, (deps) => world.verbs.fireTimer(deps, { kind: "deadline", ...which }));
+  await settle(({ label }) => !/deadline: store\.get(Task|Flags)/.test(label));
+}
+
+/** No chance at all: the choices are made by whoever enumerates them. */
+const steady: Random = {
+  next: () => 0.5,
+  chance: () => false,
+  between: () => 0,
+  pick: first,
+};
+
+function first<T>(items: readonly T[]): T {
+  const [item] = items;
+  if (item === undefined) throw new Error("there is nothing to pick from");
+  return item;
+}

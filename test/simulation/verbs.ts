@@ -1,0 +1,32 @@
+import {
+  continueTask,
+  fireTimer,
+  grantClone,
+  grantPush,
+  provision,
+  reap,
+  release,
+  reportEnd,
+  start,
+  stop,
+  takeBeat,
+  takeOutput,
+} from "@concierge/core";
+
+/** The core's verbs as the functions call them; a mutant may put another in the place of one. */
+export const verbs = {
+  start,
+  stop,
+  continueTask,
+  provision,
+  release,
+  fireTimer,
+  reap,
+  takeOutput,
+  takeBeat,
+  grantClone,
+  grantPush,
+  reportEnd,
+};
+
+export type Verbs = typeof verbs;

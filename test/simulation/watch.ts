@@ -1,0 +1,261 @@
+import {
+  isTerminal,
+  type Session,
+  type Status,
+  type Task,
+  type TaskGuard,
+  type Timer,
+  type WarmSandbox,
+} from "@concierge/core";
+import type { MemoryProcess, MemoryWorld } from "@concierge/provider";
+
+/** An invariant of DESIGN §5, by its number, and what broke it. */
+export interface Violation {
+  invariant: number;
+  what: string;
+}
+
+/** One agent in one sandbox, for one turn. */
+export interface Agent {
+  process: MemoryProcess;
+  taskId: string;
+  turn: number;
+  /** Once it has ended, what it left running is the user's. */
+  ended: boolean;
+}
+
+/** Every secret of a run begins so. */
+export const canary = "canary-";
+
+/** Where a task may go from each status, within one turn. */
+const mayBecome: Record<Status, readonly Status[]> = {
+  queued: ["queued", "provisioning", "stopping", "failed"],
+  provisioning: ["provisioning", "running", "stopping", "failed"],
+  running: ["running", "finalizing", "stopping", "succeeded", "failed"],
+  finalizing: ["finalizing", "succeeded", "failed"],
+  stopping: ["stopping", "stopped", "timed_out", "failed"],
+  succeeded: [],
+  failed: [],
+  stopped: [],
+  timed_out: [],
+};
+
+export type Watch = ReturnType<typeof createWatch>;
+
+/**
+ * Sees every write and every effect at the moment it takes place, and says which of them must not have:
+ *
+ *   1  no two agents live at once in a session, and no session is taken from a turn that has not ended
+ *   2  no grant and no moved ref once a turn is being ended, and no ref without a grant
+ *   3  nothing of a turn lives, or is launched, once an end is written that was not the runner's own word
+ *   4  a launch finds its timers armed; the rest when all has settled (settle.ts)
+ *   5  the table names a sandbox before it is created; the rest when all has settled
+ *   6  guards, transitions, turns and epochs; no sandbox is removed under a turn that runs
+ *   7  a sandbox that went never comes back
+ *   8  batches are never forgotten; readers (history.ts) see each chunk once; the rest when all has settled
+ *   9  a sandbox has one session for ever; another user's task can not be stopped (the api's routes: functions/)
+ *   10 no canary in what is written, sent, told, counted, or put on a command line (masking of output: packages/runner)
+ */
+export function createWatch() {
+  const violations: Violation[] = [];
+  const tasks = new Map<string, Task>();
+  const sessions = new Map<string, Session>();
+  const agents: Agent[] = [];
+  /** Turns that were stopped or ran out of time, from the write that says no push is granted any more. */
+  const closed = new Set<string>();
+  /** Turns that ended, each with whether its death had to be proven. */
+  const over = new Map<string, "proven" | "by itself">();
+  const grants = new Set<string>();
+  const armed = new Set<string>();
+  const warm = new Map<string, WarmSandbox>();
+  /** All that were ever named ahead: a create may come into being after its record was given up. */
+  const madeAhead = new Set<string>();
+  /** Whose a sandbox is, from the first who had it. */
+  const owners = new Map<string, string>();
+  const gone = new Set<string>();
+  let alive = new Set<string>();
+  let world: MemoryWorld | undefined;
+
+  const report = (invariant: number, what: string): void => {
+    violations.push({ invariant, what });
+  };
+  const living = (): Agent[] => agents.filter(({ process }) => process.alive);
+
+  function taskWritten(before: Task | undefined, guard: TaskGuard | undefined, after: Task): void {
+    tasks.set(after.id, after);
+    keepsSecrets("a task", after);
+    if (!before) return;
+    const key = keyOf(after);
+    if (guard && guard.turn !== before.turn) {
+      report(6, `turn ${guard.turn} changed ${after.id}, which is at turn ${before.turn}`);
+    }
+    const from = before.state.status;
+    const to = after.state.status;
+    if (after.turn !== before.turn) {
+      if (after.turn !== before.turn + 1 || !isTerminal(from) || to !== "queued") {
+        report(6, `${after.id} went from turn ${before.turn}, ${from}, to turn ${after.turn}, ${to}`);
+      }
+      return;
+    }
+    if (!mayBecome[from].includes(to)) report(6, `${key} went from ${from} to ${to}`);
+    if (from !== to && after.phases.at(-1)?.status !== to)
+      report(6, `${key} is ${to}; its phases do not say so`);
+    if (after.outputSeq < before.outputSeq) report(8, `${key} forgot batch ${before.outputSeq}`);
+    if (to === "stopping") closed.add(key);
+    if (isTerminal(to)) ended(key, after);
+  }
+
+  function ended(key: string, task: Task): void {
+    const byItself = task.phases.at(-1)?.by === "runner";
+    over.set(key, byItself ? "by itself" : "proven");
+    if (byItself) return;
+    const left = living().filter((agent) => keyOf({ id: agent.taskId, turn: agent.turn }) === key);
+    if (left.length > 0) {
+      report(3, `${key} was written ${task.state.status} while it lives in ${left[0]?.process.sandbox}`);
+    }
+  }
+
+  function sessionWritten(before: Session | undefined, after: Session): void {
+    const key = `${after.userId}#${after.key}`;
+    sessions.set(key, after);
+    keepsSecrets("a session", after);
+    if (after.sandbox) own(after.sandbox.name, key);
+    if (!before) return;
+    if (after.epoch < before.epoch) report(6, `the epoch went back from ${before.epoch} to ${after.epoch}`);
+    const held = before.lease;
+    if (held && held.taskId !== after.lease?.taskId && isActive(tasks.get(held.taskId), held.turn)) {
+      report(1, `the session was taken from ${held.taskId}, whose turn ${held.turn} has not ended`);
+    }
+    const given = before.sandbox?.name;
+    const kept = given === undefined || after.sandbox?.name === given || hasTombstone(after, given);
+    if (!kept && after.epoch === before.epoch) report(5, `${given} was forgotten without a new epoch`);
+  }
+
+  function own(name: string, session: string): void {
+    const owner = owners.get(name);
+    if (owner !== undefined && owner !== session) report(9, `${name} of ${owner} was handed to ${session}`);
+    owners.set(name, session);
+  }
+
+  function warmWritten(sandbox: WarmSandbox): void {
+    warm.set(sandbox.name, sandbox);
+    madeAhead.add(sandbox.name);
+    if (sandbox.state === "claimed") own(sandbox.name, `${sandbox.userId}#${sandbox.sessionKey}`);
+  }
+
+  function launched(process: MemoryProcess): Agent {
+    const { taskId, turn } = turnOf(process);
+    const agent: Agent = { process, taskId, turn, ended: false };
+    agents.push(agent);
+    const task = tasks.get(taskId);
+    const key = keyOf({ id: taskId, turn });
+    if (over.has(key)) report(3, `${key} was launched after it had ended`);
+    else if (task?.turn !== turn) report(6, `${key} was launched; the task is at turn ${task?.turn}`);
+    for (const kind of ["deadline", "inactivity"]) {
+      if (!armed.has(`${kind} ${key}`)) report(4, `${key} was launched before its ${kind} timer was armed`);
+    }
+    if (task) own(process.sandbox, `${task.userId}#${task.sessionKey}`);
+    return agent;
+  }
+
+  /** Called before it goes: only whoever ends a turn may take its sandbox from it. */
+  function removing(name: string): void {
+    for (const { process, taskId, turn, ended } of living()) {
+      const task = tasks.get(taskId);
+      if (process.sandbox !== name || ended || task?.turn !== turn) continue;
+      if (task.state.status === "running") report(6, `${name} was removed under ${keyOf(task)}, which runs`);
+    }
+  }
+
+  function creating(name: string, tags: Readonly<Record<string, string>>): void {
+    keepsSecrets("a tag", tags);
+    if (gone.has(name)) report(7, `${name} came back`);
+    if (tags.pool === "warm" && tags.user !== undefined) report(9, `${name} is made ahead for ${tags.user}`);
+    const session = sessions.get(`${tags.user}#${tags.session}`);
+    const isNamed = session !== undefined && epochOf(name) <= session.epoch;
+    if (!isNamed && !madeAhead.has(name)) report(5, `${name} was created before the table named it`);
+  }
+
+  function keepsSecrets(where: string, what: unknown): void {
+    const text = typeof what === "string" ? what : JSON.stringify(what);
+    if (text.includes(canary)) report(10, `a secret is in ${where}`);
+  }
+
+  /** What can be told from looking, after each step. */
+  function look(): void {
+    const names = new Set(world?.sandboxes().map(({ name }) => name));
+    for (const name of alive) if (!names.has(name)) gone.add(name);
+    for (const name of names) if (gone.has(name) && !alive.has(name)) report(7, `${name} came back`);
+    alive = names;
+
+    const perSession = new Map<string, string>();
+    for (const { process, taskId, turn, ended } of living()) {
+      if (ended) continue;
+      const key = keyOf({ id: taskId, turn });
+      const task = tasks.get(taskId);
+      const session = `${task?.userId}#${task?.sessionKey}`;
+      const other = perSession.get(session);
+      if (other) report(1, `${key} and ${other} run at once in session ${session}`);
+      perSession.set(session, key);
+      if (over.get(key) === "proven")
+        report(3, `${key} lives in ${process.sandbox} though its death was proven`);
+    }
+  }
+
+  return {
+    violations,
+    tasks,
+    sessions,
+    warm,
+    agents,
+    report,
+    warmWritten,
+    taskWritten,
+    sessionWritten,
+    launched,
+    removing,
+    creating,
+    keepsSecrets,
+    look,
+    armed({ kind, taskId, turn }: Timer) {
+      armed.add(`${kind} ${keyOf({ id: taskId, turn })}`);
+    },
+    granted(taskId: string, turn: number) {
+      const key = keyOf({ id: taskId, turn });
+      grants.add(key);
+      const status = tasks.get(taskId)?.state.status;
+      if (closed.has(key)) report(2, `a push was granted to ${key}, which is being ended`);
+      else if (tasks.get(taskId)?.turn === turn && status === "running") {
+        report(2, `a push was granted to ${key} while a stop could still win`);
+      }
+    },
+    refMoved(taskId: string, turn: number) {
+      const key = keyOf({ id: taskId, turn });
+      if (closed.has(key)) report(2, `${key} moved a ref after it was stopped`);
+      if (!grants.has(key)) report(2, `${key} moved a ref that nobody granted it`);
+    },
+    lookAt(at: MemoryWorld) {
+      world = at;
+    },
+  };
+}
+
+export function keyOf({ id, turn }: { id: string; turn: number }): string {
+  return `${id}/${turn}`;
+}
+
+export function turnOf({ env }: MemoryProcess): { taskId: string; turn: number } {
+  return JSON.parse(env.CONCIERGE_TURN ?? "{}") as { taskId: string; turn: number };
+}
+
+function isActive(task: Task | undefined, turn: number): boolean {
+  return task?.turn === turn && !isTerminal(task.state.status);
+}
+
+function hasTombstone({ tombstones = [] }: Session, name: string): boolean {
+  return tombstones.some((tombstone) => tombstone.name === name);
+}
+
+function epochOf(name: string): number {
+  return Number(name.slice(name.lastIndexOf("-") + 1));
+}

@@ -1,0 +1,257 @@
+import {
+  type AllFlags,
+  type Config,
+  createFlagReader,
+  createSealer,
+  type EndingDeps,
+  type LaunchDeps,
+  parseConfig,
+  type Store,
+  type Timer,
+  type WorkMessage,
+} from "@concierge/core";
+import { createMemoryProvider } from "@concierge/provider";
+import { createMemoryStore } from "@concierge/store";
+import { topology } from "../../infra/topology.ts";
+import type { Weather } from "./faults.ts";
+import { observeProvider, observeStore } from "./observe.ts";
+import { stepped, withStaleIndex } from "./ports.ts";
+import { createQueue } from "./queue.ts";
+import type { Random } from "./random.ts";
+import { createRemote } from "./remote.ts";
+import { runAgent, type Script } from "./runner.ts";
+import { type Actor, createActor, type Scheduler } from "./scheduler.ts";
+import { verbs as coreVerbs, type Verbs } from "./verbs.ts";
+import { canary, type Watch } from "./watch.ts";
+
+export type AllDeps = LaunchDeps & EndingDeps;
+export type Role = "api" | "worker" | "timer" | "reaper";
+
+/** A deliberate bug: it stands between the core and its ports, or in the place of a verb. */
+export interface Mutant {
+  /** A table that does not keep to its contract. */
+  table?: (store: Store) => Store;
+  ports?: (deps: AllDeps, role: Role) => AllDeps;
+  verbs?: Partial<Verbs>;
+}
+
+export interface WorldOptions {
+  scheduler: Scheduler;
+  random: Random;
+  watch: Watch;
+  weather: () => Weather;
+  script: () => Script;
+  config: Config;
+  flags: AllFlags;
+  mutant?: Mutant | undefined;
+}
+
+export type Answer<T> = { ok: true; value: T } | { ok: false; error: unknown };
+export type World = ReturnType<typeof createWorld>;
+
+const instances: Record<Role, number> = { api: 3, worker: 3, timer: 2, reaper: 2 };
+const requestTimeoutMs = 15_000;
+
+/** The configuration of a run, with a pool or without. */
+export function configOf(pool: { max: number; warm: number }): Config {
+  return parseConfig({
+    CONCIERGE_STAGE: "simulation",
+    CONCIERGE_DEFAULT_AGENT: "shell",
+    SESSION_IDLE_TIMEOUT_MS: "240000",
+    POOL_MAX_SANDBOXES: String(pool.max),
+    POOL_WARM_TARGET: String(pool.warm),
+  });
+}
+
+/** The whole of Concierge in one thread: the real verbs, each port with the scheduler in front of it. */
+export function createWorld(options: WorldOptions) {
+  const { scheduler, random, watch, weather, config, mutant } = options;
+  const verbs: Verbs = { ...coreVerbs, ...mutant?.verbs };
+  const clock = { now: scheduler.now, sleep: async () => {} };
+  const remote = createRemote(watch);
+  const memory = createMemoryStore({ clock });
+  const rawStore = mutant?.table?.(memory) ?? memory;
+  const { provider: rawProvider, world: sandboxes } = createMemoryProvider({
+    clock,
+    onLaunch(process) {
+      const agent = watch.launched(process);
+      void runAgent(runnerWorld, agent, options.script());
+    },
+  });
+  watch.lookAt(sandboxes);
+  const store = observeStore(
+    withStaleIndex(rawStore, random, () => weather().staleIndex),
+    watch,
+  );
+  const provider = observeProvider(rawProvider, watch);
+  const sealer = createSealer(`${canary}sealing-key`);
+  const skews = new Map<string, number>();
+  let ids = 0;
+  const nextId = (prefix: string) => `${prefix}_${String(++ids).padStart(26, "0")}`;
+
+  const skewOf = (instance: string): number => {
+    const known = skews.get(instance);
+    if (known !== undefined) return known;
+    const { skewMs } = weather();
+    const skew = random.between(-skewMs, skewMs);
+    skews.set(instance, skew);
+    return skew;
+  };
+
+  const work = createQueue<WorkMessage>({
+    name: "work",
+    scheduler,
+    random,
+    visibilityMs: topology.queues.WorkQueue.visibilityTimeoutMs,
+    maxReceives: topology.queues.WorkQueue.maxReceives,
+    faults: weather,
+    handle: (message) =>
+      succeeds(
+        invoke("worker", message.kind, (deps) =>
+          message.kind === "provision" ? verbs.provision(deps, message) : verbs.release(deps, message),
+        ),
+      ),
+  });
+  const timers = createQueue<Timer>({
+    name: "timers",
+    scheduler,
+    random,
+    visibilityMs: topology.queues.TimerQueue.visibilityTimeoutMs,
+    maxReceives: topology.queues.TimerQueue.maxReceives,
+    faults: weather,
+    handle: (timer) => succeeds(invoke("timer", timer.kind, (deps) => verbs.fireTimer(deps, timer))),
+  });
+
+  /** What one invocation is given: each call a step of its own, by a clock of its own. */
+  function depsFor(actor: Actor, role: Role, skewMs: number): AllDeps {
+    const actorClock = {
+      now: () => scheduler.now() + skewMs,
+      sleep: (ms: number, signal?: AbortSignal) => scheduler.sleep(actor, "sleeps", ms, signal),
+    };
+    const steppedStore = stepped(scheduler, actor, "store", store);
+    const deps: AllDeps = {
+      config,
+      clock: actorClock,
+      ids: {
+        task: () => nextId("task"),
+        key: () => nextId("key"),
+        claim: () => nextId("claim"),
+        warm: () => nextId("w"),
+      },
+      store: steppedStore,
+      provider: stepped(scheduler, actor, "provider", provider),
+      git: stepped(scheduler, actor, "git", remote.git),
+      work: stepped(scheduler, actor, "work", {
+        async send(message: WorkMessage, delayMs = 0) {
+          watch.keepsSecrets("a work message", message);
+          work.send(message, delayMs);
+        },
+      }),
+      timers: stepped(scheduler, actor, "timers", {
+        async arm(timer: Timer, delayMs: number) {
+          watch.keepsSecrets("a timer", timer);
+          watch.armed(timer);
+          timers.send(timer, delayMs);
+        },
+      }),
+      flags: createFlagReader({ store: steppedStore, clock: actorClock }, options.flags),
+      metrics: { count: (name) => watch.keepsSecrets("a metric", name) },
+      sealer,
+      runner: "the runner",
+      callbackUrl: "http://concierge",
+    };
+    return mutant?.ports?.(deps, role) ?? deps;
+  }
+
+  let invocations = 0;
+  /** One invocation of a function. It never answers where it crashed. */
+  async function invoke<T>(
+    role: Role,
+    what: string,
+    verb: (deps: AllDeps) => Promise<T>,
+  ): Promise<Answer<T>> {
+    const instance = `${role}-${random.between(1, instances[role])}`;
+    const actor = createActor(`${instance}#${++invocations} ${what}`);
+    try {
+      return { ok: true, value: await verb(depsFor(actor, role, skewOf(instance))) };
+    } catch (error) {
+      watch.keepsSecrets("an error", error instanceof Error ? error.message : String(error));
+      return { ok: false, error };
+    }
+  }
+
+  /** A call of the api from outside: lost on the way there, or on the way back, it has no answer. */
+  async function call<T>(
+    actor: Actor,
+    what: string,
+    verb: (deps: AllDeps) => Promise<T>,
+  ): Promise<Answer<T> | undefined> {
+    const lost = () => random.chance(weather().networkFails);
+    await scheduler.sleep(actor, `asks for ${what}`, random.between(1, 30));
+    const arrives = !lost();
+    const answers = !lost();
+    return await new Promise((resolve) => {
+      if (arrives) {
+        void invoke("api", what, verb).then((answer) => {
+          if (answers)
+            scheduler.after(random.between(1, 30), `${actor.name}: hears of ${what}`, () => resolve(answer));
+        });
+      }
+      scheduler.after(requestTimeoutMs, `${actor.name}: waits no longer for ${what}`, () =>
+        resolve(undefined),
+      );
+    });
+  }
+
+  const runnerWorld = {
+    scheduler,
+    remote,
+    verbs: {
+      ...verbs,
+      async grantPush(...given: Parameters<Verbs["grantPush"]>) {
+        const grant = await verbs.grantPush(...given);
+        if (grant.action === "go") watch.granted(given[1].taskId, given[1].turn);
+        return grant;
+      },
+    },
+    async request<T>(actor: Actor, what: string, verb: (deps: EndingDeps) => Promise<T>) {
+      const answer = await call(actor, what, verb);
+      return answer?.ok ? answer.value : undefined;
+    },
+    remoteMs: () => random.between(1, 5_000),
+    onAcknowledged: (taskId: string, turn: number, texts: readonly string[]) =>
+      acknowledged.push(...texts.map((text) => ({ taskId, turn, text }))),
+  };
+  const acknowledged: { taskId: string; turn: number; text: string }[] = [];
+
+  /** The schedule: every minute, while someone looks at the clock. */
+  function everyMinute(): void {
+    scheduler.after(60_000, "the schedule", () => {
+      everyMinute();
+      if (random.chance(weather().drop)) return;
+      void invoke("reaper", "reap", (deps) => verbs.reap(deps, { dryRun: false, maxMs: 50_000 })).then(
+        (answer) => {
+          if (answer.ok) watch.keepsSecrets("a report", answer.value);
+        },
+      );
+    });
+  }
+
+  return {
+    verbs,
+    invoke,
+    call,
+    everyMinute,
+    sandboxes,
+    rawStore,
+    remote,
+    acknowledged,
+    depsFor,
+    /** A sandbox whose time is over goes when it is over, not when someone next asks for it. */
+    expire: () => void rawProvider.list({ stage: config.stage }),
+  };
+}
+
+async function succeeds(answer: Promise<Answer<unknown>>): Promise<boolean> {
+  return (await answer).ok;
+}
