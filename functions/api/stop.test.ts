@@ -42,7 +42,7 @@ describe("stop", () => {
 
   it("takes the sandbox too when a sweep does not come out clean", async () => {
     const { id } = await running();
-    api.deps.provider.sweep = async () => false;
+    api.deps.provider.sweep = async () => "alive";
     expect((await stop(id)).json.status).toBe("stopped");
     expect(api.world.sandboxes()).toEqual([]);
   });

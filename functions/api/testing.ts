@@ -32,8 +32,10 @@ export function createTestApi(config: Config = testConfig) {
   const counted: string[] = [];
   const clock: Deps["clock"] = {
     now: () => now,
-    sleep: async (ms) => {
-      now += ms;
+    // What sleeps until it is told to stop does not move the time for everyone else.
+    sleep: async (ms, signal) => {
+      if (signal) await new Promise((wake) => signal.addEventListener("abort", wake));
+      else now += ms;
     },
   };
   const store = createMemoryStore({ clock });

@@ -177,6 +177,8 @@ export interface RunnerState {
   activity: "none" | "model" | "tool";
 }
 
+export type SweepResult = "clean" | "alive" | "superseded";
+
 /** A sandbox provider. Nothing here brings a stopped sandbox back. Failures are `ProviderError`s. */
 export interface Provider {
   create(options: { name: string; tags: Record<string, string>; timeoutMs: number }): Promise<LiveSandbox>;
@@ -191,10 +193,11 @@ export interface Provider {
     command: { cmd: string; args: readonly string[]; env: Record<string, string> },
   ): Promise<string>;
   /**
-   * Bars the turn's launch, if it has not happened, and kills everything that began with it or after. True when,
-   * twice in a row, nothing of it was left.
+   * Bars the turn's launch, if it has not happened, and kills everything that began with it or after: `clean` when,
+   * twice in a row, nothing of it was left. Where another turn's files have been put there since, nothing is touched:
+   * a sweep that comes late must not kill the next turn.
    */
-  sweep(sandbox: SandboxRef, runDir: string): Promise<boolean>;
+  sweep(sandbox: SandboxRef, runDir: string, options?: { evenIfSuperseded: boolean }): Promise<SweepResult>;
   /** Asks the turn's runner directly, past every callback. */
   ask(sandbox: SandboxRef, runDir: string): Promise<RunnerState | undefined>;
   extend(sandbox: SandboxRef, byMs: number): Promise<void>;

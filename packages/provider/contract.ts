@@ -95,21 +95,38 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       const runDir = aRunDir();
       await launch(sandbox, runDir);
       await alive(sandbox, runDir).toBe(true);
-      expect(await provider.sweep(sandbox, runDir)).toBe(true);
+      expect(await provider.sweep(sandbox, runDir)).toBe("clean");
       expect(await opened.isAlive(sandbox, runDir)).toBe(false);
       expect(await provider.find(sandbox.name)).toBeDefined();
-      expect(await provider.sweep(sandbox, runDir)).toBe(true);
+      expect(await provider.sweep(sandbox, runDir)).toBe("clean");
     });
 
     it("bars a launch that has not happened: what comes later does not run", async () => {
       const sandbox = await create();
       const runDir = aRunDir();
-      expect(await provider.sweep(sandbox, runDir)).toBe(true);
+      expect(await provider.sweep(sandbox, runDir)).toBe("clean");
       await launch(sandbox, runDir).catch(() => {});
       const next = aRunDir();
       await launch(sandbox, next);
       await alive(sandbox, next).toBe(true);
       await alive(sandbox, runDir).toBe(false);
+    });
+
+    it("touches nothing when it comes late, and another turn has begun to move in", async () => {
+      const sandbox = await create();
+      const [ended, next] = [aRunDir(), aRunDir()];
+      await launch(sandbox, ended);
+      await alive(sandbox, ended).toBe(true);
+      expect(await provider.sweep(sandbox, ended)).toBe("clean");
+      const name = next.slice("/tmp/concierge/".length);
+      await provider.writeFiles(sandbox, [{ path: "/tmp/concierge/current", content: `${name}\n` }]);
+      await launch(sandbox, next);
+      await alive(sandbox, next).toBe(true);
+
+      expect(await provider.sweep(sandbox, ended)).toBe("superseded");
+      expect(await opened.isAlive(sandbox, next)).toBe(true);
+      expect(await provider.sweep(sandbox, ended, { evenIfSuperseded: true })).toBe("clean");
+      expect(await opened.isAlive(sandbox, next)).toBe(false);
     });
 
     it("leaves alone what began before the turn", async () => {
@@ -120,7 +137,7 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       await opened.pass();
       await launch(sandbox, later);
       await alive(sandbox, later).toBe(true);
-      expect(await provider.sweep(sandbox, later)).toBe(true);
+      expect(await provider.sweep(sandbox, later)).toBe("clean");
       expect(await opened.isAlive(sandbox, later)).toBe(false);
       expect(await opened.isAlive(sandbox, earlier)).toBe(true);
     });
@@ -131,7 +148,7 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       await launch(sandbox, runDir);
       await alive(sandbox, runDir).toBe(true);
       const sweeps = await Promise.all([1, 2, 3].map(() => provider.sweep(sandbox, runDir)));
-      expect(sweeps).toContain(true);
+      expect(sweeps).toContain("clean");
       expect(await opened.isAlive(sandbox, runDir)).toBe(false);
     });
 

@@ -20,6 +20,8 @@ interface MemorySandbox extends LiveSandbox {
   tags: Readonly<Record<string, string>>;
   /** By run directory: a launch, or the bar that a sweep put in its place. */
   launches: Map<string, MemoryProcess | "barred">;
+  /** The turn whose files were put there last. */
+  current: string | undefined;
 }
 
 export interface MemoryWorld {
@@ -70,6 +72,7 @@ export function createMemoryProvider({
         expiresAt: createdAt + timeoutMs,
         tags,
         launches: new Map(),
+        current: undefined,
       };
       sandboxes.set(name, sandbox);
       created.push(name);
@@ -89,8 +92,10 @@ export function createMemoryProvider({
       return { items, next: undefined };
     },
 
-    async writeFiles(ref) {
-      inside(ref);
+    async writeFiles(ref, files) {
+      const current = files.find(({ path }) => path.endsWith("/current"));
+      if (current) inside(ref).current = String(current.content).trim();
+      else inside(ref);
     },
 
     async launch(ref, { args, env }) {
@@ -104,12 +109,17 @@ export function createMemoryProvider({
       return `command ${processes.length}`;
     },
 
-    async sweep(ref, runDir) {
-      const { launches } = inside(ref);
+    async sweep(ref, runDir, { evenIfSuperseded } = { evenIfSuperseded: false }) {
+      const { name, launches, current } = inside(ref);
+      if (!evenIfSuperseded && current && !runDir.endsWith(`/${current}`)) return "superseded";
       const launched = launches.get(runDir);
       if (launched === undefined) launches.set(runDir, "barred");
-      else if (launched !== "barred") launched.alive = false;
-      return true;
+      if (launched === undefined || launched === "barred") return "clean";
+      // By the time they began, as the real one: whatever was launched since is killed with it.
+      for (const later of processes.slice(processes.indexOf(launched))) {
+        if (later.sandbox === name) later.alive = false;
+      }
+      return "clean";
     },
 
     async ask(ref, runDir) {

@@ -1,18 +1,39 @@
-export const sweepGaveUp = 3;
+import type { SweepResult } from "@concierge/core";
+
+const sweepGaveUp = 3;
+const sweepSuperseded = 4;
+
+/** What the script's exit codes say. */
+export const sweepResults: ReadonlyMap<number, SweepResult> = new Map([
+  [0, "clean"],
+  [sweepGaveUp, "alive"],
+  [sweepSuperseded, "superseded"],
+]);
 
 /**
- * Runs inside the sandbox, as `sh -c <script> sh <runDir>`. First it bars the launch, by making the file that a
+ * Runs inside the sandbox, as `sh -c <script> sh <runDir> [even-if-superseded]`. First it bars the launch, by making the file that a
  * runner must be the first to make; if the runner was first, it kills whatever began with it or after, by start time
  * and whoever's it is, until two looks in a row find nothing. A process can leave its group, its terminal and its
  * environment behind, but not the time it began. Only what the shell has built in is used: it is quick, and starts
  * nothing that it would have to overlook.
  *
- * Exits with 0 when nothing is left and with `sweepGaveUp` when it gives up. Two sweeps at once may kill each other:
- * then it is neither.
+ * Exits with 0 when nothing is left, with `sweepGaveUp` when it gives up, with `sweepSuperseded` when another turn has
+ * begun to move in. Two sweeps at once may kill each other: then it is none of these.
  */
 export const sweepScript = `
 alive=${sweepGaveUp}
 dir=$1
+even_if_superseded=$2
+
+# Another turn's files have been put here since: what is to be seen is not this one's to kill.
+superseded() {
+  [ -z "$even_if_superseded" ] || return 1
+  current=
+  { IFS= read -r current < "\${dir%/*}/current"; } 2>/dev/null
+  [ -n "$current" ] && [ "$current" != "\${dir##*/}" ]
+}
+superseded && exit ${sweepSuperseded}
+
 [ -d "$dir" ] || mkdir -p "$dir"
 set -C
 if { echo barred > "$dir/launched"; } 2>/dev/null; then exit 0; fi
@@ -47,6 +68,7 @@ while [ "$parent" -gt 1 ]; do
 done
 
 look() {
+  superseded && exit ${sweepSuperseded}
   found=0
   for path in /proc/[0-9]*; do
     pid=\${path#/proc/}

@@ -2,7 +2,7 @@ import { type LiveSandbox, type Provider, ProviderError, type SandboxRef } from 
 import { Sandbox, type Session } from "@vercel/sandbox";
 import { classified } from "./errors.ts";
 import { readRunnerState } from "./runner-state.ts";
-import { sweepGaveUp, sweepScript } from "./sweep.ts";
+import { sweepResults, sweepScript } from "./sweep.ts";
 
 export interface ProviderOptions {
   token: string;
@@ -100,18 +100,18 @@ export function createVercelProvider({ baseUrl, ...credentials }: ProviderOption
       return command.cmdId;
     },
 
-    async sweep(ref, runDir) {
+    async sweep(ref, runDir, { evenIfSuperseded } = { evenIfSuperseded: false }) {
       const session = await sessionOf(ref);
+      const args = ["-c", sweepScript, "sh", runDir, ...(evenIfSuperseded ? ["yes"] : [])];
       for (let tries = 0; tries < sweepTries; tries++) {
         const signal = AbortSignal.timeout(sweepTimeoutMs);
-        const args = ["-c", sweepScript, "sh", runDir];
         const { exitCode } = await classified("sweep the sandbox", () =>
           session.runCommand({ cmd: "sh", args, sudo: true, signal }),
         );
-        if (exitCode === 0) return true;
-        if (exitCode === sweepGaveUp) return false;
+        const result = sweepResults.get(exitCode);
+        if (result) return result;
       }
-      return false;
+      return "alive";
     },
 
     async ask(ref, runDir) {

@@ -84,7 +84,7 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "the proof is skipped: nothing is swept",
     breaks: [3],
-    plant: () => ({ ports: (deps) => withProvider(deps, { sweep: async () => true }) }),
+    plant: () => ({ ports: (deps) => withProvider(deps, { sweep: async () => "clean" as const }) }),
   },
   {
     name: "a sweep kills, and does not bar the launch that is still to come",
@@ -94,8 +94,19 @@ export const mutants: readonly NamedMutant[] = [
         withProvider(deps, {
           async sweep(sandbox, runDir) {
             const hasBegun = (await deps.provider.ask(sandbox, runDir)) !== undefined;
-            return hasBegun ? await deps.provider.sweep(sandbox, runDir) : true;
+            return hasBegun ? await deps.provider.sweep(sandbox, runDir) : "clean";
           },
+        }),
+    }),
+  },
+  {
+    name: "a sweep that comes late kills the next turn",
+    breaks: [6],
+    rare: { from: 1395 },
+    plant: () => ({
+      ports: (deps) =>
+        withProvider(deps, {
+          sweep: (sandbox, runDir) => deps.provider.sweep(sandbox, runDir, { evenIfSuperseded: true }),
         }),
     }),
   },
@@ -105,7 +116,7 @@ export const mutants: readonly NamedMutant[] = [
     plant: () => ({
       ports: (deps) =>
         withProvider(deps, {
-          sweep: async () => false,
+          sweep: async () => "alive" as const,
           remove: (name) => deps.provider.remove(name).catch(() => {}),
         }),
     }),

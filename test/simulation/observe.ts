@@ -60,6 +60,12 @@ export function observeProvider(provider: Provider, watch: Watch): Provider {
       watch.keepsSecrets("a process's arguments", command.args);
       return await provider.launch(sandbox, command);
     },
+    async sweep(sandbox, runDir, options) {
+      const after = watch.sweeping(sandbox.name, runDir);
+      const result = await provider.sweep(sandbox, runDir, options);
+      after();
+      return result;
+    },
     async remove(name) {
       watch.removing(name);
       await provider.remove(name);

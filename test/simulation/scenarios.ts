@@ -196,7 +196,7 @@ function takeOver({ scheduler, begin, world }: Stage): void {
 }
 
 function withoutSweep(deps: AllDeps): AllDeps {
-  const sweep = async (): Promise<boolean> => {
+  const sweep = async (): Promise<never> => {
     throw new ProviderError("transient", "The provider failed.");
   };
   return withProvider(deps, { sweep });

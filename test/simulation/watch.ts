@@ -50,7 +50,7 @@ export type Watch = ReturnType<typeof createWatch>;
  *   3  nothing of a turn lives, or is launched, once an end is written that was not the runner's own word
  *   4  a launch finds its timers armed; the rest when all has settled (settle.ts)
  *   5  the table names a sandbox before it is created; the rest when all has settled
- *   6  guards, transitions, turns and epochs; no sandbox is removed under a turn that runs
+ *   6  guards, transitions, turns and epochs; nothing is removed or killed under a turn that runs
  *   7  a sandbox that went never comes back
  *   8  batches are never forgotten; readers (history.ts) see each chunk once; the rest when all has settled
  *   9  a sandbox has one session for ever; another user's task can not be stopped (the api's routes: functions/)
@@ -167,6 +167,18 @@ export function createWatch() {
     }
   }
 
+  /** Called before a sweep; what it returns is called after: it may have killed its own turn, and no other that runs. */
+  function sweeping(sandbox: string, runDir: string): () => void {
+    const others = living().filter(({ process }) => process.sandbox === sandbox && process.runDir !== runDir);
+    return () => {
+      for (const { process, taskId, turn, ended } of others) {
+        const task = tasks.get(taskId);
+        if (process.alive || ended || task?.turn !== turn || task.state.status !== "running") continue;
+        report(6, `${keyOf(task)}, which runs, was killed by the sweep of ${runDir}`);
+      }
+    };
+  }
+
   function creating(name: string, tags: Readonly<Record<string, string>>): void {
     keepsSecrets("a tag", tags);
     if (gone.has(name)) report(7, `${name} came back`);
@@ -214,6 +226,7 @@ export function createWatch() {
     sessionWritten,
     launched,
     removing,
+    sweeping,
     creating,
     keepsSecrets,
     look,

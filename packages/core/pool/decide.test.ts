@@ -22,6 +22,7 @@ const claimed: WarmSandbox = {
   name: "x",
   createdAt: 1,
   expiresAt: now + 1,
+  claimedAt: 1,
   userId: "u",
   sessionKey: "k",
 };

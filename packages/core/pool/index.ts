@@ -5,14 +5,15 @@ import { claimable, decideRefill, isSpent } from "./decide.ts";
 
 /** Takes a warm sandbox for a session by one conditional write: nobody else can have it, now or later. */
 export async function claimWarm(
-  { store, config }: SandboxDeps,
+  { store, clock, config }: SandboxDeps,
   session: { userId: string; sessionKey: string },
   untilAt: number,
 ): Promise<LiveSandbox | undefined> {
   if (config.warmTarget === 0) return undefined;
   for (const { name, createdAt, expiresAt, sessionId } of claimable(await store.listWarm(), untilAt)) {
     const { userId, sessionKey } = session;
-    const claimed = { state: "claimed", name, createdAt, expiresAt, userId, sessionKey } as const;
+    const claimedAt = clock.now();
+    const claimed = { state: "claimed", name, createdAt, expiresAt, claimedAt, userId, sessionKey } as const;
     if (await store.changeWarm(name, "ready", claimed)) return { name, sessionId, expiresAt };
   }
   return undefined;

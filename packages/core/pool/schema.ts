@@ -10,7 +10,13 @@ const made = { name: z.string(), createdAt: time, expiresAt: time };
 export const warmSchema = z.discriminatedUnion("state", [
   z.strictObject({ state: z.literal("creating"), ...made }),
   z.strictObject({ state: z.literal("ready"), ...made, sessionId: z.string() }),
-  z.strictObject({ state: z.literal("claimed"), ...made, userId: z.string(), sessionKey: z.string() }),
+  z.strictObject({
+    state: z.literal("claimed"),
+    ...made,
+    claimedAt: time,
+    userId: z.string(),
+    sessionKey: z.string(),
+  }),
 ]);
 
 export type WarmSandbox = z.infer<typeof warmSchema>;

@@ -148,6 +148,8 @@ async function isNamed(
   if (clock.now() - createdAt < longestCreateMs) return true;
   const warm = tags.pool === "warm" ? await store.getWarm(name) : undefined;
   if (warm && warm.state !== "claimed") return true;
+  // Its session may be about to have it.
+  if (warm && clock.now() - warm.claimedAt < longestCreateMs) return true;
   const [userId = "", key = ""] = warm ? [warm.userId, warm.sessionKey] : [tags.user, tags.session];
   return (await store.getSession(userId, key))?.sandbox?.name === name;
 }

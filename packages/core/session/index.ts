@@ -1,6 +1,7 @@
 import type { Deps, SandboxDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { sessionRetentionMs } from "../limits.ts";
+import type { Task } from "../task/schema.ts";
 import { decideLease } from "./decide.ts";
 import type { Lease, Session } from "./schema.ts";
 
@@ -61,6 +62,22 @@ export async function release(
     sessionKey,
     { epoch },
     { set: { epoch: epoch + 1 }, remove: ["sandbox", "dueAt"] },
+  );
+}
+
+/** A turn's sandbox has gone under it before it could begin: the record lets go of it. */
+export async function forgetSandbox(
+  { store }: Deps,
+  { id, turn, userId, sessionKey }: Task,
+  epoch: number,
+): Promise<void> {
+  const lease = (await store.getSession(userId, sessionKey))?.lease;
+  if (lease?.taskId !== id || lease.turn !== turn) return;
+  await store.changeSession(
+    userId,
+    sessionKey,
+    { lease, epoch },
+    { set: { epoch: epoch + 1 }, remove: ["sandbox"] },
   );
 }
 

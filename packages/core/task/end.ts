@@ -21,8 +21,14 @@ import type { Actor, Task, TaskError, TaskState } from "./schema.ts";
  * push is granted and no output taken, then the death, then its proof, then the outcome. Gives the task as it then
  * is: ended, still `stopping` where the proof is out, or untouched where it was past being stopped.
  */
-export async function endTurn(deps: SandboxDeps, task: Task, cause: EndCause, by: Actor): Promise<Task> {
-  const stopping = await beginStopping(deps, task, cause, by);
+export async function endTurn(
+  deps: SandboxDeps,
+  task: Task,
+  cause: EndCause,
+  by: Actor,
+  guard = when.mayStop(task.turn),
+): Promise<Task> {
+  const stopping = await beginStopping(deps, task, cause, by, guard);
   return stopping.state.status === "stopping" ? await terminate(deps, stopping, by) : stopping;
 }
 
@@ -32,9 +38,10 @@ export async function beginStopping(
   task: Task,
   cause: EndCause,
   by: Actor,
+  guard = when.mayStop(task.turn),
 ): Promise<Task> {
   const now = clock.now();
-  const outcome = await store.changeTask(task.id, when.mayStop(task.turn), {
+  const outcome = await store.changeTask(task.id, guard, {
     set: { state: { status: "stopping", ...cause, attempts: 0 }, dueAt: now + terminateRetryMs },
     phase: { turn: task.turn, status: "stopping", at: now, by, note: cause.error.code },
   });

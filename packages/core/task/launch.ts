@@ -8,10 +8,11 @@ import type { SandboxUse, Task } from "./schema.ts";
 import { openSecrets } from "./secrets.ts";
 
 const workingDirectory = "/vercel/sandbox";
+const runDirs = "/tmp/concierge";
 
 /** The turn's own directory in its sandbox. */
 export function runDirOf({ id, turn }: Pick<Task, "id" | "turn">): string {
-  return `/tmp/concierge/${id}-${turn}`;
+  return `${runDirs}/${id}-${turn}`;
 }
 
 /** Uploads the runner and starts it, then says so. Doing it twice is harmless: the second runner finds the first. */
@@ -28,6 +29,8 @@ export async function launch(
   await provider.writeFiles(sandbox, [
     { path: `${runDir}/runner.mjs`, content: deps.runner },
     { path: `${runDir}/prompt`, content: task.prompt },
+    // Whose sandbox it now is, for a sweep of the turn before that comes late.
+    { path: `${runDirs}/current`, content: `${runDir.slice(runDirs.length + 1)}\n` },
   ]);
   // Armed before the launch: a worker that dies in between leaves a timer too many, not an agent without one.
   await timers.arm({ kind: "inactivity", taskId: task.id, turn: task.turn }, task.limits.inactivityMs);

@@ -22,7 +22,7 @@ function wasClaimed({ phases, turn }: Task): boolean {
 }
 
 async function killIn(deps: SandboxDeps, task: Task, sandbox: SandboxRef): Promise<boolean> {
-  if (task.keepAlive && (await sweep(deps.provider, task, sandbox))) return true;
+  if (task.keepAlive && (await sweep(deps, task, sandbox))) return true;
   if (!(await markReleasing(deps, task, sandbox.name))) return false;
   await deps.provider.remove(sandbox.name);
   return true;
@@ -55,13 +55,23 @@ async function markReleasing(
 }
 
 /** A sandbox that no longer runs has nothing left in it; one that can not be asked is stopped. */
-async function sweep(provider: SandboxDeps["provider"], task: Task, sandbox: SandboxRef): Promise<boolean> {
+async function sweep(deps: SandboxDeps, task: Task, sandbox: SandboxRef): Promise<boolean> {
+  const runDir = runDirOf(task);
   try {
-    return await provider.sweep(sandbox, runDirOf(task));
+    const found = await deps.provider.sweep(sandbox, runDir);
+    if (found !== "superseded") return found === "clean";
+    // With the lease still this turn's, nobody else can have been let in: the word is an older turn's, or the agent's.
+    if (!(await hasLease(deps, task))) return false;
+    return (await deps.provider.sweep(sandbox, runDir, { evenIfSuperseded: true })) === "clean";
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error;
     return error.kind === "gone" || error.kind === "stopped";
   }
+}
+
+async function hasLease({ store }: SandboxDeps, { id, turn, userId, sessionKey }: Task): Promise<boolean> {
+  const lease = (await store.getSession(userId, sessionKey))?.lease;
+  return lease?.taskId === id && lease.turn === turn;
 }
 
 /**

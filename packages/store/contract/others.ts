@@ -49,6 +49,7 @@ export function otherContract(on: Fixture): void {
           name,
           createdAt,
           expiresAt,
+          claimedAt: 1,
           userId: `user ${i}`,
           sessionKey: "k",
         }),
