@@ -63,6 +63,15 @@ describe("stop", () => {
     expect(process.alive).toBe(false);
   });
 
+  it("needs no queue: without its timers it is proven all the same", async () => {
+    const { id, process } = await running();
+    api.deps.timers.arm = async () => {
+      throw new Error("the queue is away");
+    };
+    expect((await stop(id)).json.status).toBe("stopped");
+    expect(process.alive).toBe(false);
+  });
+
   it("takes a sandbox that is gone for proof", async () => {
     const { id } = await running();
     api.deps.provider.sweep = failing("gone");

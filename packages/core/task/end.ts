@@ -54,9 +54,10 @@ export async function terminate(deps: SandboxDeps, task: Task, by: Actor): Promi
   const { turn, state } = task;
   if (state.status !== "stopping") return task;
 
-  // Armed beside the attempt, not after it: whoever makes the attempt may die of it.
-  const retry = timers.arm({ kind: "terminate", taskId: task.id, turn }, terminateBackoffMs(state.attempts));
-  const [proven] = await Promise.all([isProven(deps, task), retry]);
+  // Armed beside the attempt, not after it: whoever makes the attempt may die of it. Without a timer there is the reaper.
+  const timer = { kind: "terminate", taskId: task.id, turn } as const;
+  const armed = timers.arm(timer, terminateBackoffMs(state.attempts)).catch(() => {});
+  const [proven] = await Promise.all([isProven(deps, task), armed]);
   const now = clock.now();
   if (!proven) {
     metrics.count("stop_unproven");
