@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 
 describe("each flag switches exactly its mechanism:", () => {
-  const put = async (flags: Record<string, string>) => {
+  const put = async (flags: Record<string, unknown>) => {
     const answer = await api.request("PUT", "/v1/flags", { body: flags });
     api.advance(10_000);
     return answer;
@@ -21,17 +21,23 @@ describe("each flag switches exactly its mechanism:", () => {
 
   it("they are read, changed, and refused when they are none", async () => {
     const { json } = await api.request("GET", "/v1/flags");
-    expect(Object.values(json)).toEqual(Array(5).fill("true"));
+    expect(Object.values(json)).toEqual(Array(5).fill("on"));
     expect((await put({ ENABLE_HEALTH_PROBE: "25%" })).json).toEqual({ ...json, ENABLE_HEALTH_PROBE: "25%" });
-    expect((await put({ ENABLE_HEALTH_PROBE: "101%" })).status).toBe(400);
-    expect((await put({ ENABLE_TELEPATHY: "true" })).status).toBe(400);
+    for (const said of [false, "false", "off"]) {
+      expect((await put({ ENABLE_HEALTH_PROBE: said })).json.ENABLE_HEALTH_PROBE).toBe("off");
+    }
+    expect((await put({ ENABLE_HEALTH_PROBE: true })).json.ENABLE_HEALTH_PROBE).toBe("on");
+    for (const said of ["101%", "maybe", 1, null]) {
+      expect((await put({ ENABLE_HEALTH_PROBE: said })).status).toBe(400);
+    }
+    expect((await put({ ENABLE_TELEPATHY: "on" })).status).toBe(400);
     const key = await api.keyFor("bob");
     expect((await api.request("GET", "/v1/flags", { key })).status).toBe(403);
     expect((await api.request("PUT", "/v1/flags", { key, body: {} })).status).toBe(403);
   });
 
   it("ENABLE_DB_BACKED_STOP off: a stop only reaches the runner, by its own next question", async () => {
-    await put({ ENABLE_DB_BACKED_STOP: "false" });
+    await put({ ENABLE_DB_BACKED_STOP: "off" });
     const { id, process, token } = await running();
     expect((await stop(id)).status).toBe(202);
     expect(process.alive).toBe(true);
@@ -41,7 +47,7 @@ describe("each flag switches exactly its mechanism:", () => {
   });
 
   it("ENABLE_CANCELLATION_CHECKS off: a runner is not told; the provider's kill reaches it all the same", async () => {
-    await put({ ENABLE_CANCELLATION_CHECKS: "false" });
+    await put({ ENABLE_CANCELLATION_CHECKS: "off" });
     const { id, process, token } = await running();
     const { sweep, remove } = api.deps.provider;
     Object.assign(api.deps.provider, { sweep: failing("transient"), remove: failing("transient") });
@@ -54,8 +60,8 @@ describe("each flag switches exactly its mechanism:", () => {
 
   it("ENABLE_HEALTH_PROBE off: a sandbox is used again unasked", async () => {
     for (const [value, probes] of [
-      ["true", 1],
-      ["false", 0],
+      ["on", 1],
+      ["off", 0],
     ] as const) {
       await put({ ENABLE_HEALTH_PROBE: value });
       const { id, token } = await running({ sessionKey: value });
@@ -75,7 +81,7 @@ describe("each flag switches exactly its mechanism:", () => {
   });
 
   it("ENABLE_INACTIVITY_TIMEOUT off: silence ends nothing", async () => {
-    await put({ ENABLE_INACTIVITY_TIMEOUT: "false" });
+    await put({ ENABLE_INACTIVITY_TIMEOUT: "off" });
     const { id, process } = await running({ limits: { maxDurationMs: 90_000, inactivityMs: 5000 } });
     expect(JSON.parse(process.env.CONCIERGE_TURN ?? "").inactivityMs).toBeGreaterThan(50_000);
     api.advance(50_000);
@@ -85,7 +91,7 @@ describe("each flag switches exactly its mechanism:", () => {
   });
 
   it("ENABLE_AUTHORITATIVE_TIMEOUT off: the deadline is the runner's alone to keep", async () => {
-    await put({ ENABLE_AUTHORITATIVE_TIMEOUT: "false" });
+    await put({ ENABLE_AUTHORITATIVE_TIMEOUT: "off" });
     const { id } = await running({ limits: { maxDurationMs: 60_000, inactivityMs: 3_600_000 } });
     api.advance(100_000);
     await api.fire("deadline");

@@ -55,7 +55,7 @@ describe("a turn that is being provisioned", () => {
     async (call) => {
       const { id, token } = await running();
       await end(token);
-      await api.deps.store.putFlags({ ENABLE_HEALTH_PROBE: "false" });
+      await api.deps.store.putFlags({ ENABLE_HEALTH_PROBE: "off" });
       api.advance(10_000);
       const { provider } = api.deps;
       const before = provider[call] as (...given: unknown[]) => Promise<unknown>;

@@ -12,6 +12,15 @@ describe("the environment", () => {
     });
   });
 
+  it("switches flags", () => {
+    const { flags } = parseConfig({ ENABLE_HEALTH_PROBE: "false", ENABLE_DB_BACKED_STOP: "10%" });
+    expect(flags).toMatchObject({
+      ENABLE_HEALTH_PROBE: "off",
+      ENABLE_DB_BACKED_STOP: "10%",
+      ENABLE_INACTIVITY_TIMEOUT: "on",
+    });
+  });
+
   it("takes an empty variable for one that is not set", () => {
     expect(parseConfig({ AGENT_MAX_WAIT_TIME_MS: "" }).maxDurationMs).toBe(300_000);
   });
@@ -22,6 +31,8 @@ describe("the environment", () => {
     ["AGENT_MAX_OUTPUT_BYTES", "1e9", "takes a whole number of bytes from 1024 to 1073741824"],
     ["CONCIERGE_API_KEY", "short", "takes 16 to 256 printable characters without spaces"],
     ["CONCIERGE_DEFAULT_AGENT", "hal", "takes claude, codex, cursor or shell"],
+    ["ENABLE_HEALTH_PROBE", "perhaps", "takes true, false or a percentage such as 10%"],
+    ["POOL_WARM_TARGET", "-1", "takes a whole number of sandboxes from 0 to 200"],
     ["CONCIERGE_URL", "ftp://x", "takes an http or https URL"],
   ])("that does not parse is one line: %s=%s", (name, value, message) => {
     expect(() => parseConfig({ [name]: value })).toThrow(new ConfigError(`${name} ${message}`));

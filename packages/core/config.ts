@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { flagValueSchema } from "./flags/schema.ts";
+import { flagVariableSchema } from "./flags/schema.ts";
 
 const minute = 60_000;
 
 const milliseconds = (fallback: number) => whole(1000, 24 * 60 * minute, "milliseconds").default(fallback);
 
-const flag = flagValueSchema.default("true");
+const flag = flagVariableSchema.default("on");
 
 const schema = z.object({
   CONCIERGE_STAGE: text(/^[a-z0-9-]{1,20}$/, "a stage name of a-z, 0-9 and -, 20 at the most").default("dev"),

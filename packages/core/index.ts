@@ -11,7 +11,7 @@ export {
   streams,
 } from "./event/schema.ts";
 export { allFlags, createFlagReader, type FlagReader, isOnFor, putFlags, withFlags } from "./flags/index.ts";
-export { type AllFlags, allFlagsSchema, type Flags, flagNames, flagsSchema } from "./flags/schema.ts";
+export { type AllFlags, allFlagsSchema, type Flags, flagNames, flagsRequestSchema } from "./flags/schema.ts";
 export { createId, sandboxName, sessionId, taskIdPattern } from "./ids.ts";
 export { authenticate, type Caller, createKey } from "./key/index.ts";
 export { type Key, keySchema } from "./key/schema.ts";

@@ -150,7 +150,7 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
       escapes: false,
     }),
     config,
-    flags: allFlags("true"),
+    flags: allFlags("on"),
     mutant,
   });
 

@@ -96,10 +96,10 @@ export async function simulate({
 
 /** All but the deadline's can be off and the invariants still hold; without that one nothing bounds a turn. */
 function drawFlags(random: Random): AllFlags {
-  const draw = (): string => (random.chance(0.85) ? "true" : "false");
+  const draw = (): string => (random.chance(0.85) ? "on" : "off");
   return {
-    ENABLE_AUTHORITATIVE_TIMEOUT: "true",
-    ENABLE_CANCELLATION_CHECKS: "true",
+    ENABLE_AUTHORITATIVE_TIMEOUT: "on",
+    ENABLE_CANCELLATION_CHECKS: "on",
     ENABLE_DB_BACKED_STOP: draw(),
     ENABLE_HEALTH_PROBE: draw(),
     ENABLE_INACTIVITY_TIMEOUT: draw(),

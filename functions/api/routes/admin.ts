@@ -1,7 +1,7 @@
 import {
   allFlagsSchema,
   type EndingDeps,
-  flagsSchema,
+  flagsRequestSchema,
   putFlags,
   reap,
   reapReportSchema,
@@ -23,7 +23,7 @@ const getFlags = createRoute({
   method: "get",
   path: "/v1/flags",
   summary: "The flags, as they are now",
-  responses: { 200: json(allFlagsSchema, "Every flag: true, false or a percentage of users"), ...refusals },
+  responses: { 200: json(allFlagsSchema, "Every flag: on, off or a percentage of users"), ...refusals },
 });
 
 const changeFlags = createRoute({
@@ -31,7 +31,7 @@ const changeFlags = createRoute({
   method: "put",
   path: "/v1/flags",
   summary: "Switch mechanisms on, off, or on for a percentage of users; in force within ten seconds",
-  request: { body: { required: true, ...json(flagsSchema, "The flags to change") } },
+  request: { body: { required: true, ...json(flagsRequestSchema, "The flags to change") } },
   responses: { 200: json(allFlagsSchema, "Every flag"), ...refusals },
 });
 

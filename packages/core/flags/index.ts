@@ -41,8 +41,8 @@ export function withFlags(flags: AllFlags, change: Flags): AllFlags {
 
 /** A user who is among the first 10 % is among the first 50 % too, and each flag draws its users anew. */
 export function isOnFor(value: string, name: FlagName, userId: string): boolean {
-  if (value === "true") return true;
-  if (value === "false") return false;
+  if (value === "on") return true;
+  if (value === "off") return false;
   const place = createHash("sha256").update(`${name}\0${userId}`).digest().readUInt32BE(0) % 100;
   return place < Number(value.slice(0, -1));
 }

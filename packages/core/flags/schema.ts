@@ -11,22 +11,42 @@ export const flagNames = [
 
 export type FlagName = (typeof flagNames)[number];
 
+/** For everyone, for nobody, or for a share of the users: as it is kept and shown. */
+export const flagValueSchema = z.string().regex(/^(on|off|(100|[1-9]?\d)%)$/);
+
+const share = /^(true|false|on|off|(100|[1-9]?\d)%)$/;
 const what = { error: "takes true, false or a percentage such as 10%" };
 
-/** For everyone, for nobody, or for a share of the users. */
-export const flagValueSchema = z.string().regex(/^(true|false|(100|[1-9]?\d)%)$/, what);
+/** As a variable says it. */
+export const flagVariableSchema = z.string().regex(share, what).transform(toValue);
+
+/** As a request may say it. */
+const flagRequestSchema = z.union([z.boolean(), z.string().regex(share)], what).transform(toValue);
 
 /** Every flag, each with a value. */
-export const allFlagsSchema = z.strictObject({
-  ENABLE_DB_BACKED_STOP: flagValueSchema,
-  ENABLE_CANCELLATION_CHECKS: flagValueSchema,
-  ENABLE_HEALTH_PROBE: flagValueSchema,
-  ENABLE_INACTIVITY_TIMEOUT: flagValueSchema,
-  ENABLE_AUTHORITATIVE_TIMEOUT: flagValueSchema,
-});
+export const allFlagsSchema = z.strictObject(each(flagValueSchema)).meta({ id: "Flags" });
 
 /** A change of some. */
-export const flagsSchema = allFlagsSchema.partial();
+export const flagsRequestSchema = z
+  .strictObject(each(flagRequestSchema))
+  .partial()
+  .meta({ id: "FlagsRequest" });
 
 export type AllFlags = z.infer<typeof allFlagsSchema>;
-export type Flags = z.infer<typeof flagsSchema>;
+export type Flags = z.infer<typeof flagsRequestSchema>;
+
+function toValue(said: boolean | string): string {
+  const word = String(said);
+  if (word === "true") return "on";
+  return word === "false" ? "off" : word;
+}
+
+function each<T extends z.ZodType>(schema: T) {
+  return {
+    ENABLE_DB_BACKED_STOP: schema,
+    ENABLE_CANCELLATION_CHECKS: schema,
+    ENABLE_HEALTH_PROBE: schema,
+    ENABLE_INACTIVITY_TIMEOUT: schema,
+    ENABLE_AUTHORITATIVE_TIMEOUT: schema,
+  };
+}
