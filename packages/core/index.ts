@@ -24,6 +24,7 @@ export { createSealer, type Sealer, type TokenClaims } from "./seal.ts";
 export { release, takeLease } from "./session/index.ts";
 export { type Lease, leaseSchema, type Session, sandboxSchema, sessionSchema } from "./session/schema.ts";
 export * from "./task/index.ts";
+export { fromWorkingDirectory } from "./task/launch.ts";
 export {
   type ContinueRequest,
   continueRequestSchema,

@@ -100,7 +100,7 @@ export function createMemoryProvider({
 
     async launch(ref, { args, env }) {
       const { name, launches } = inside(ref);
-      const runDir = (args[0] ?? "").replace(/\/[^/]*$/, "");
+      const runDir = (args[0] ?? "").replace(/^\.\.\/\.\./, "").replace(/\/[^/]*$/, "");
       if (launches.has(runDir)) return "a launch that came second";
       const process: MemoryProcess = { sandbox: name, runDir, env, alive: true, state: undefined };
       launches.set(runDir, process);

@@ -82,6 +82,10 @@ look() {
       '' | *[!0-9]*) ;;
       *) [ "$start" -ge "$since" ] || continue ;;
     esac
+    # A sandbox that is no namespace sees the machine's processes: there only those with its mark are its own.
+    if [ -n "$VERCEL_SANDBOX_LOCAL_SESSION" ]; then
+      grep -qzx "VERCEL_SANDBOX_LOCAL_SESSION=$VERCEL_SANDBOX_LOCAL_SESSION" "$path/environ" 2>/dev/null || continue
+    fi
     found=1
     kill -9 "$pid" 2>/dev/null
   done

@@ -1,4 +1,10 @@
-import { type LiveSandbox, type Provider, ProviderError, type SandboxRef } from "@concierge/core";
+import {
+  fromWorkingDirectory,
+  type LiveSandbox,
+  type Provider,
+  ProviderError,
+  type SandboxRef,
+} from "@concierge/core";
 import { Sandbox, type Session } from "@vercel/sandbox";
 import { classified } from "./errors.ts";
 import { readRunnerState } from "./runner-state.ts";
@@ -102,7 +108,13 @@ export function createVercelProvider({ baseUrl, ...credentials }: ProviderOption
 
     async sweep(ref, runDir, { evenIfSuperseded } = { evenIfSuperseded: false }) {
       const session = await sessionOf(ref);
-      const args = ["-c", sweepScript, "sh", runDir, ...(evenIfSuperseded ? ["yes"] : [])];
+      const args = [
+        "-c",
+        sweepScript,
+        "sh",
+        fromWorkingDirectory(runDir),
+        ...(evenIfSuperseded ? ["yes"] : []),
+      ];
       for (let tries = 0; tries < sweepTries; tries++) {
         const signal = AbortSignal.timeout(sweepTimeoutMs);
         const { exitCode } = await classified("sweep the sandbox", () =>

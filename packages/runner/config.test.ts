@@ -46,7 +46,7 @@ describe("the launch configuration", () => {
     ["turn", { turn: 1.5 }],
     ["url", { url: "ftp://host" }],
     ["token", { token: 7 }],
-    ["runDir", { runDir: "relative" }],
+    ["runDir", { runDir: "" }],
     ["cwd", { cwd: undefined }],
     ["maxDurationMs", { maxDurationMs: "300000" }],
     ["maxSpoolBytes", { maxSpoolBytes: -1 }],

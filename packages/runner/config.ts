@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { RUNNER_PROTOCOL_VERSION } from "./protocol.ts";
 
 /** Holds the launch configuration as JSON. Linux takes no variable over 128 KB: keep `env` well below that. */
@@ -11,9 +12,9 @@ export interface LaunchConfig {
   url: string;
   token: string;
   agent: string;
-  /** Absolute; private to this turn. */
+  /** Private to this turn. Like `cwd`, from where the runner is launched on, if it is not absolute. */
   runDir: string;
-  /** Absolute; where the agent works. With `repo` it is the clone. */
+  /** Where the agent works. With `repo` it is the clone. */
   cwd: string;
   maxDurationMs: number;
   inactivityMs: number;
@@ -89,8 +90,8 @@ export function parseLaunchConfig(json: string | undefined): TurnConfig {
     url: httpUrl(fields, "url"),
     token: text(fields, "token"),
     agent: text(fields, "agent"),
-    runDir: absolutePath(fields, "runDir"),
-    cwd: absolutePath(fields, "cwd"),
+    runDir: resolve(text(fields, "runDir")),
+    cwd: resolve(text(fields, "cwd")),
     maxDurationMs: positive(fields, "maxDurationMs"),
     inactivityMs: positive(fields, "inactivityMs"),
     maxOutputBytes: positive(fields, "maxOutputBytes"),
@@ -124,12 +125,6 @@ function text(fields: Fields, name: string): string {
   const value = fields[name];
   if (typeof value === "string" && value !== "" && !value.includes("\0")) return value;
   throw new Error(`${CONFIG_VARIABLE}.${name} must be a string that is not empty`);
-}
-
-function absolutePath(fields: Fields, name: string): string {
-  const value = text(fields, name);
-  if (value.startsWith("/")) return value;
-  throw new Error(`${CONFIG_VARIABLE}.${name} must be an absolute path`);
 }
 
 function httpUrl(fields: Fields, name: string): string {

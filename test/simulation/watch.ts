@@ -123,7 +123,7 @@ export function createWatch() {
     if (!before) return;
     if (after.epoch < before.epoch) report(6, `the epoch went back from ${before.epoch} to ${after.epoch}`);
     const held = before.lease;
-    if (held && held.taskId !== after.lease?.taskId && isActive(tasks.get(held.taskId), held.turn)) {
+    if (held && held.taskId !== after.lease?.taskId && hasBegun(tasks.get(held.taskId), held.turn)) {
       report(1, `the session was taken from ${held.taskId}, whose turn ${held.turn} has not ended`);
     }
     const given = before.sandbox?.name;
@@ -261,8 +261,10 @@ export function turnOf({ env }: MemoryProcess): { taskId: string; turn: number }
   return JSON.parse(env.CONCIERGE_TURN ?? "{}") as { taskId: string; turn: number };
 }
 
-function isActive(task: Task | undefined, turn: number): boolean {
-  return task?.turn === turn && !isTerminal(task.state.status);
+/** A turn whose worker has not taken the session into use may lose it: it was written too late, and fails for it. */
+function hasBegun(task: Task | undefined, turn: number): boolean {
+  const begun: readonly Status[] = ["running", "finalizing"];
+  return task?.turn === turn && begun.includes(task.state.status);
 }
 
 function hasTombstone({ tombstones = [] }: Session, name: string): boolean {

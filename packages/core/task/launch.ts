@@ -7,8 +7,15 @@ import type { Progress } from "./progress.ts";
 import type { SandboxUse, Task } from "./schema.ts";
 import { openSecrets } from "./secrets.ts";
 
-const workingDirectory = "/vercel/sandbox";
 const runDirs = "/tmp/concierge";
+
+/**
+ * A path as a command is given it: commands begin in /vercel/sandbox. Where a sandbox is only a directory, as on a
+ * machine that can not isolate, what is absolute for the provider's files is not so for its programs.
+ */
+export function fromWorkingDirectory(path: string): string {
+  return `../..${path}`;
+}
 
 /** The turn's own directory in its sandbox. */
 export function runDirOf({ id, turn }: Pick<Task, "id" | "turn">): string {
@@ -36,7 +43,7 @@ export async function launch(
   await timers.arm({ kind: "inactivity", taskId: task.id, turn: task.turn }, task.limits.inactivityMs);
   const commandId = await provider.launch(sandbox, {
     cmd: "node",
-    args: [`${runDir}/runner.mjs`],
+    args: [fromWorkingDirectory(`${runDir}/runner.mjs`)],
     env: { CONCIERGE_TURN: JSON.stringify(await turnOf(deps, task, runDir)) },
   });
 
@@ -66,8 +73,8 @@ async function turnOf(deps: LaunchDeps, task: Task, runDir: string) {
     url: callbackUrl,
     token: sealer.issueToken({ taskId: task.id, turn: task.turn, expiresAt: task.deadlineAt + tokenSlackMs }),
     agent: task.agent,
-    runDir,
-    cwd: task.repo ? `${workingDirectory}/${cloneName(task.repo.url)}` : workingDirectory,
+    runDir: fromWorkingDirectory(runDir),
+    cwd: task.repo ? cloneName(task.repo.url) : ".",
     maxDurationMs,
     inactivityMs: endsSilence ? task.limits.inactivityMs : maxDurationMs,
     maxOutputBytes: config.maxOutputBytes,
