@@ -12,7 +12,7 @@ export {
 } from "./event/schema.ts";
 export { allFlags, createFlagReader, type FlagReader, isOnFor, putFlags, withFlags } from "./flags/index.ts";
 export { type AllFlags, allFlagsSchema, type Flags, flagNames, flagsRequestSchema } from "./flags/schema.ts";
-export { createId, sandboxName, sessionId, taskIdPattern } from "./ids.ts";
+export { createId, sandboxName, sessionId } from "./ids.ts";
 export { authenticate, type Caller, createKey } from "./key/index.ts";
 export { type Key, keySchema } from "./key/schema.ts";
 export * as limits from "./limits.ts";
@@ -22,7 +22,7 @@ export { timerKinds } from "./ports.ts";
 export { type ReapReport, reap, reapReportSchema } from "./reaper/index.ts";
 export { createSealer, type Sealer, type TokenClaims } from "./seal.ts";
 export { release, takeLease } from "./session/index.ts";
-export { type Lease, leaseSchema, type Session, sandboxSchema, sessionSchema } from "./session/schema.ts";
+export { type Lease, type Session, sessionSchema } from "./session/schema.ts";
 export * from "./task/index.ts";
 export { fromWorkingDirectory } from "./task/launch.ts";
 export {

@@ -7,7 +7,7 @@ export interface Condition {
   values: Record<string, unknown>;
 }
 
-const always: Condition = { expression: "attribute_exists(pk)", names: {}, values: {} };
+export const isThere: Condition = { expression: "attribute_exists(pk)", names: {}, values: {} };
 
 /** The item is not there, and never was: a put that must not overwrite. */
 export const isAbsent: Condition = { expression: "attribute_not_exists(pk)", names: {}, values: {} };
@@ -24,8 +24,6 @@ export const isAbsentOrExpired = (now: number): Condition => ({
   names: {},
   values: { ":now": now },
 });
-
-export const isThere: Condition = always;
 
 const notExpired = (now: number): Condition => ({
   expression: "expiresAt > :now",
@@ -117,7 +115,7 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
   if (guard.epoch !== undefined) {
     parts.push({ expression: "epoch = :epochSeen", names: {}, values: { ":epochSeen": guard.epoch } });
   }
-  return parts.length > 0 ? all(parts) : always;
+  return parts.length > 0 ? all(parts) : isThere;
 }
 
 function all(parts: readonly Condition[]): Condition {

@@ -18,12 +18,14 @@ export async function reapSession(
   const { held, idleSince } = await whoHolds(store, session, now);
   const idleAt = idleSince + config.sessionIdleMs;
 
-  if (!session.sandbox || held || (now < idleAt && !evict && !(await isGone(deps, session)))) {
+  const isFree = session.sandbox !== undefined && !held;
+  const gone = isFree && (await isGone(deps, session));
+  if (!isFree || !(gone || evict || now >= idleAt)) {
     if (!dryRun) await lookAgain(deps, session, { held, idleAt });
     return "kept";
   }
-  if (dryRun) return "released";
-  if (await isGone(deps, session)) return await forget(deps, session);
+  if (dryRun) return gone ? "forgotten" : "released";
+  if (gone) return await forget(deps, session);
   await release(deps, { userId: session.userId, sessionKey: session.key, epoch: session.epoch });
   return "released";
 }

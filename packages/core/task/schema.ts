@@ -25,7 +25,6 @@ export const taskErrorCodes = [
   "stopped_by_user",
   "internal",
 ] as const;
-export const activeStatuses = ["queued", "provisioning", "running", "finalizing", "stopping"] as const;
 export const origins = ["reused", "resumed", "warm", "snapshot", "cold"] as const;
 export const actors = ["api", "worker", "runner", "timer", "reaper"] as const;
 
