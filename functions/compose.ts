@@ -8,9 +8,11 @@ import {
   createSealer,
   type EndingDeps,
   parseConfig,
+  type SessionDeps,
 } from "@concierge/core";
 import { createGitRemote } from "@concierge/git";
 import { createTimers, createWorkQueue } from "@concierge/queue";
+import { SandboxSessionManager } from "@concierge/sessions";
 import { createDynamoStore } from "@concierge/store";
 import { Resource } from "sst";
 import { metrics } from "./metrics.ts";
@@ -25,11 +27,11 @@ const clock: Clock = {
 };
 
 /** What every function's verbs are given, from the environment and from `Resource` alone. */
-export function composeDeps(): EndingDeps {
+export function composeDeps(): EndingDeps & SessionDeps {
   const config = parseConfig(process.env);
   const store = createDynamoStore({ client: new DynamoDBClient(), tableName: Resource.Table.name, clock });
   const client = new SQSClient();
-  return {
+  const deps = {
     config,
     clock,
     ids: {
@@ -47,4 +49,5 @@ export function composeDeps(): EndingDeps {
     provider: createLazyProvider(config.sandboxUrl),
     git: createGitRemote(),
   };
+  return { ...deps, sessions: new SandboxSessionManager({ ...config, ...deps, keepOnShutdown: true }) };
 }

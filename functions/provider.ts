@@ -19,7 +19,11 @@ export function createLazyProvider(baseUrl: string | undefined): Provider {
   };
   return {
     create: async (...given) => (await provider()).create(...given),
-    find: async (...given) => (await provider()).find(...given),
+    probe: async (...given) => (await provider()).probe(...given),
+    resume: async (...given) => (await provider()).resume(...given),
+    snapshot: async (...given) => (await provider()).snapshot(...given),
+    deleteSnapshot: async (...given) => (await provider()).deleteSnapshot(...given),
+    exec: async (...given) => (await provider()).exec(...given),
     list: async (...given) => (await provider()).list(...given),
     writeFiles: async (...given) => (await provider()).writeFiles(...given),
     launch: async (...given) => (await provider()).launch(...given),

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { type LaunchDeps, provision, release, type WorkMessage } from "@concierge/core";
+import { carryOut, type LaunchDeps } from "@concierge/core";
 import { parseWorkMessage } from "@concierge/queue";
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { eachMessage } from "./batch.ts";
@@ -13,14 +13,5 @@ const deps: LaunchDeps = {
 };
 
 export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
-  return await eachMessage(event, (body) => work(parseWorkMessage(body)));
-}
-
-async function work(message: WorkMessage): Promise<void> {
-  switch (message.kind) {
-    case "provision":
-      return await provision(deps, message);
-    case "release":
-      return await release(deps, message);
-  }
+  return await eachMessage(event, (body) => carryOut(deps, parseWorkMessage(body)));
 }

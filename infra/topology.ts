@@ -77,7 +77,10 @@ const limits = [
   "AGENT_MAX_OUTPUT_BYTES",
   "SESSION_IDLE_TIMEOUT_MS",
   "POOL_MAX_SANDBOXES",
+  "POOL_MAX_PER_USER",
   "POOL_WARM_TARGET",
+  "SANDBOX_MAX_LIFE_MS",
+  "SANDBOX_SETUP",
 ] as const;
 const flags = [
   "ENABLE_DB_BACKED_STOP",
@@ -153,8 +156,12 @@ export const topology = {
       environment: [...common, ...provider, "CONCIERGE_URL"],
       secrets: ["SealingKey"],
       grants: [
-        { on: "Table", actions: [...readAndChange, "dynamodb:PutItem"] },
+        {
+          on: "Table",
+          actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:Query"],
+        },
         { on: "Table/index/owner", actions: ["dynamodb:Query"] },
+        { on: "Table/index/due", actions: ["dynamodb:Query"] },
         { on: "WorkQueue", actions: [...receive, ...send] },
         { on: "TimerQueue", actions: send },
       ],
@@ -181,7 +188,10 @@ export const topology = {
       environment: [...common, ...provider],
       secrets: ["SealingKey"],
       grants: [
-        { on: "Table", actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem"] },
+        {
+          on: "Table",
+          actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:Query"],
+        },
         { on: "Table/index/owner", actions: ["dynamodb:Query"] },
         { on: "Table/index/due", actions: ["dynamodb:Query"] },
         { on: "WorkQueue", actions: send },

@@ -1,4 +1,4 @@
-import { AppError, type EndingDeps, limits } from "@concierge/core";
+import { AppError, type EndingDeps, limits, type SessionDeps } from "@concierge/core";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { bodyLimit } from "hono/body-limit";
 import { methodNotAllowed } from "hono/method-not-allowed";
@@ -10,10 +10,12 @@ import { registerAdmin } from "./routes/admin.ts";
 import { registerDocs } from "./routes/docs.ts";
 import { registerHealth } from "./routes/health.ts";
 import { registerKeys } from "./routes/keys.ts";
+import { registerPool } from "./routes/pool.ts";
 import { registerRunner } from "./routes/runner.ts";
+import { registerSessions } from "./routes/sessions.ts";
 import { registerTasks } from "./routes/tasks.ts";
 
-export function createApp(deps: EndingDeps, adminKey: string): OpenAPIHono<Env> {
+export function createApp(deps: EndingDeps & SessionDeps, adminKey: string): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>({ defaultHook: answerInvalid });
 
   app.onError(answerError);
@@ -35,6 +37,8 @@ export function createApp(deps: EndingDeps, adminKey: string): OpenAPIHono<Env> 
   registerHealth(app, deps);
   registerDocs(app);
   registerTasks(app, deps);
+  registerSessions(app, deps);
+  registerPool(app, deps);
   registerKeys(app, deps);
   registerAdmin(app, deps);
   registerRunner(app, deps);

@@ -30,11 +30,14 @@ export function requireToken({ sealer, clock }: SealingDeps): MiddlewareHandler<
   };
 }
 
+const takesNoBody =
+  /^POST \/v1\/tasks\/[^/]+\/stop$|^PUT \/v1\/sessions\/[^/]+$|^POST \/v1\/sessions\/[^/]+\/reset$|^POST \/v1\/(reap|snapshot)$/;
+
 /** A request with a body says that it is JSON; a few need none. */
 export const requireJson: MiddlewareHandler<Env> = async (c, next) => {
   const type = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
   const carriesBody = c.req.method === "POST" || c.req.method === "PUT";
-  const needsNone = c.req.path.endsWith("/stop") || (c.req.path === "/v1/reap" && type === undefined);
+  const needsNone = type === undefined && takesNoBody.test(`${c.req.method} ${c.req.path}`);
   if (carriesBody && !needsNone && type !== "application/json") {
     throw new AppError("unsupported_media_type", "Send the body as application/json.");
   }

@@ -67,14 +67,14 @@ describe("each flag switches exactly its mechanism:", () => {
       const { id, token } = await running({ sessionKey: value });
       await end(token);
       let asked = 0;
-      const { find } = api.deps.provider;
-      api.deps.provider.find = async (name) => {
+      const { probe } = api.deps.provider;
+      api.deps.provider.probe = async (name) => {
         asked += 1;
-        return await find(name);
+        return await probe(name);
       };
       await post(`/v1/tasks/${id}/continue`, { prompt: "x" });
       await api.work();
-      api.deps.provider.find = find;
+      api.deps.provider.probe = probe;
       expect(asked).toBe(probes);
       expect((await get(id)).sandbox.origin).toBe("reused");
     }

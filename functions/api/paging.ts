@@ -18,3 +18,12 @@ export function parseIdCursor(cursor: string | undefined, prefix: string): { aft
   }
   return { after: cursor };
 }
+
+/** The same for lists of what has no id of ours: when it was made, and its name. */
+export function parsePlaceCursor(cursor: string | undefined): { after?: string } {
+  if (cursor === undefined) return {};
+  if (!/^\d{15}#[A-Za-z0-9._-]{1,64}$/.test(cursor)) {
+    throw new AppError("invalid_cursor", "The cursor is not one that this list gave out.");
+  }
+  return { after: cursor };
+}

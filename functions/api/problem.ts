@@ -1,4 +1,12 @@
-import { AppError, type ErrorCode, errorTable } from "@concierge/core";
+import {
+  AppError,
+  type ErrorCode,
+  errorTable,
+  limits,
+  NoRoomError,
+  ProviderError,
+  SetupError,
+} from "@concierge/core";
 import { type Hook, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
@@ -20,8 +28,10 @@ export function answerError(error: unknown, c: Context, headers: Record<string, 
   const { code, message, extra } = toAppError(error);
   const { status, title } = errorTable[code];
   const body = { type: `urn:concierge:problem:${code}`, title, status, code, detail: message, ...extra };
+  const { retryAfterMs } = extra;
   return c.newResponse(JSON.stringify(body), status as 500, {
     "content-type": "application/problem+json",
+    ...(typeof retryAfterMs === "number" && { "retry-after": String(Math.ceil(retryAfterMs / 1000)) }),
     ...(status === 401 && { "www-authenticate": "Bearer" }),
     ...headers,
   });
@@ -36,9 +46,27 @@ export const answerInvalid: Hook<unknown, Env, string, Response | undefined> = (
 
 function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;
+  if (error instanceof NoRoomError)
+    return new AppError("no_room", error.message, { retryAfterMs: limits.noRoomRetryMs });
+  if (error instanceof SetupError) return new AppError("session_not_ready", error.message);
+  if (error instanceof ProviderError) return fromProvider(error);
   if (error instanceof HTTPException) return new AppError(codeOf(error), error.message);
   console.error("request failed", error);
   return new AppError("internal", "Something went wrong here; it has been logged.");
+}
+
+/** What the provider refuses is the request's fault; all else is to be tried again. */
+function fromProvider({ kind, message, retryAfterMs = limits.retryProvisionMs }: ProviderError): AppError {
+  switch (kind) {
+    case "refused":
+      return new AppError("invalid_request", message);
+    case "gone":
+    case "stopped":
+      return new AppError("session_not_ready", message);
+    case "throttled":
+    case "transient":
+      return new AppError("provider_unavailable", message, { retryAfterMs });
+  }
 }
 
 /** Hono itself throws only for a body that is not JSON. */

@@ -8,7 +8,7 @@ beforeEach(() => {
   ({ api, start, get, post, running, end } = createDriver());
 });
 
-type Call = "create" | "find" | "writeFiles" | "launch" | "extend";
+type Call = "create" | "probe" | "writeFiles" | "launch" | "extend";
 
 /** The provider fails once in this call, then is as before. */
 function failOnce(call: Call, kind: ProviderError["kind"]): void {
@@ -80,7 +80,7 @@ describe("a turn that is being provisioned", () => {
     failOnce("extend", "refused");
     await post(`/v1/tasks/${id}/continue`, { prompt: "more", limits: { maxDurationMs: 7_200_000 } });
     await api.work();
-    expect(await get(id)).toMatchObject({ status: "running", sandbox: { origin: "cold", epoch: 2 } });
+    expect(await get(id)).toMatchObject({ status: "running", sandbox: { origin: "snapshot", epoch: 2 } });
     expect(api.world.sandboxes()).toHaveLength(1);
   });
 

@@ -238,10 +238,18 @@ describe("without a key", () => {
     expect(json.openapi).toBe("3.1.0");
     expect(Object.keys(json.paths).sort()).toEqual([
       "/healthz",
+      "/v1/costs",
       "/v1/flags",
       "/v1/keys",
       "/v1/keys/{id}",
+      "/v1/pool",
       "/v1/reap",
+      "/v1/sessions",
+      "/v1/sessions/{key}",
+      "/v1/sessions/{key}/exec",
+      "/v1/sessions/{key}/extend",
+      "/v1/sessions/{key}/reset",
+      "/v1/snapshot",
       "/v1/tasks",
       "/v1/tasks/{id}",
       "/v1/tasks/{id}/continue",

@@ -1,5 +1,6 @@
 import {
   type Config,
+  carryOut,
   createFlagReader,
   createId,
   createSealer,
@@ -7,12 +8,11 @@ import {
   type EndingDeps,
   fireTimer,
   parseConfig,
-  provision,
-  release,
   type Timer,
   type WorkMessage,
 } from "@concierge/core";
 import { createMemoryProvider } from "@concierge/provider";
+import { SandboxSessionManager } from "@concierge/sessions";
 import { createMemoryStore } from "@concierge/store";
 import { createApp } from "./app.ts";
 
@@ -41,7 +41,7 @@ export function createTestApi(config: Config = testConfig) {
   const store = createMemoryStore({ clock });
   const { provider, world } = createMemoryProvider({ clock });
   const refs = new Map<string, string>();
-  const deps: EndingDeps = {
+  const ending: EndingDeps = {
     config,
     clock,
     ids: {
@@ -53,7 +53,11 @@ export function createTestApi(config: Config = testConfig) {
     store,
     provider,
     flags: createFlagReader({ store, clock }, config.flags),
-    metrics: { count: (name) => counted.push(name) },
+    metrics: {
+      count: (name, _value, dimensions = {}) => {
+        counted.push([name, ...Object.values(dimensions)].join(" "));
+      },
+    },
     git: { readBranch: async (url, branch) => refs.get(`${url} ${branch}`) },
     timers: {
       arm: async (timer, delayMs) => {
@@ -67,6 +71,7 @@ export function createTestApi(config: Config = testConfig) {
     },
     sealer: createSealer("sealing-key-for-tests"),
   };
+  const deps = { ...ending, sessions: new SandboxSessionManager({ ...config, ...ending }) };
   const app = createApp(deps, adminKey);
 
   const request = async (method: string, path: string, options: RequestOptions = {}) => {
@@ -96,9 +101,7 @@ export function createTestApi(config: Config = testConfig) {
     deps,
     /** Does what a worker would with the messages that are there. */
     work: async () => {
-      for (const message of sent.splice(0)) {
-        await (message.kind === "provision" ? provision(launchDeps, message) : release(launchDeps, message));
-      }
+      for (const message of sent.splice(0)) await carryOut(launchDeps, message);
     },
     /** Fires the timers that were armed, whether their time has come or not. */
     fire: async (...kinds: Timer["kind"][]) => {

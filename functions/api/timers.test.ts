@@ -77,7 +77,7 @@ describe("silence", () => {
     await api.fire("inactivity");
     expect((await get(id)).status).toBe("running");
     api.advance(4000);
-    api.deps.provider.find = failing("transient");
+    api.deps.provider.probe = failing("transient");
     await api.fire("inactivity");
     expect((await get(id)).status).toBe("running");
   });

@@ -24,7 +24,10 @@ const schema = z.object({
   AGENT_MAX_OUTPUT_BYTES: whole(1024, 1024 ** 3, "bytes").default(100 * 1024 * 1024),
   SESSION_IDLE_TIMEOUT_MS: milliseconds(30 * minute),
   POOL_MAX_SANDBOXES: whole(1, 2000, "sandboxes").default(100),
+  POOL_MAX_PER_USER: whole(1, 2000, "sandboxes").optional(),
   POOL_WARM_TARGET: whole(0, 200, "sandboxes").default(0),
+  SANDBOX_MAX_LIFE_MS: whole(60_000, 24 * 60 * minute, "milliseconds").default(5 * 60 * minute),
+  SANDBOX_SETUP: text(/^[^\0]{1,4000}$/s, "a shell script of at most 4000 characters").optional(),
   ENABLE_DB_BACKED_STOP: flag,
   ENABLE_CANCELLATION_CHECKS: flag,
   ENABLE_HEALTH_PROBE: flag,
@@ -57,7 +60,12 @@ export function parseConfig(environment: Readonly<Record<string, string | undefi
     maxOutputBytes: env.AGENT_MAX_OUTPUT_BYTES,
     sessionIdleMs: env.SESSION_IDLE_TIMEOUT_MS,
     poolMax: env.POOL_MAX_SANDBOXES,
+    poolMaxPerUser: env.POOL_MAX_PER_USER ?? env.POOL_MAX_SANDBOXES,
     warmTarget: env.POOL_WARM_TARGET,
+    /** The longest the provider's plan lets a sandbox live. */
+    sandboxMaxMs: env.SANDBOX_MAX_LIFE_MS,
+    /** What installs into a new sandbox whatever every one of them is to have. */
+    setup: env.SANDBOX_SETUP,
     flags: {
       ENABLE_DB_BACKED_STOP: env.ENABLE_DB_BACKED_STOP,
       ENABLE_CANCELLATION_CHECKS: env.ENABLE_CANCELLATION_CHECKS,

@@ -10,10 +10,13 @@ const table = {
   session_busy: { status: 409, title: "The session is busy with another turn" },
   finalizing: { status: 409, title: "The work is being pushed" },
   turn_limit: { status: 409, title: "The task has had all its turns" },
+  session_not_ready: { status: 409, title: "The session has no sandbox that can be used now" },
   task_active: { status: 409, title: "The task's turn has not ended" },
   idempotency_conflict: { status: 409, title: "This idempotency key was used with another request" },
   payload_too_large: { status: 413, title: "The body is too large" },
   unsupported_media_type: { status: 415, title: "The body must be application/json" },
+  no_room: { status: 429, title: "Every sandbox there may be is in use" },
+  provider_unavailable: { status: 503, title: "The sandbox provider does not answer" },
   internal: { status: 500, title: "Something went wrong here" },
 } as const;
 
@@ -40,9 +43,33 @@ export type ProviderFailure = "gone" | "stopped" | "throttled" | "transient" | "
 export class ProviderError extends Error {
   readonly kind: ProviderFailure;
 
-  constructor(kind: ProviderFailure, message: string, options?: ErrorOptions) {
+  /** How long it asked to be left alone. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    kind: ProviderFailure,
+    message: string,
+    options: ErrorOptions & { retryAfterMs?: number | undefined } = {},
+  ) {
     super(message, options);
     this.name = "ProviderError";
     this.kind = kind;
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}
+
+/** Every sandbox there may be is in use by a turn: nothing was made, and nothing could be given up for it. */
+export class NoRoomError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "NoRoomError";
+  }
+}
+
+/** A new sandbox could not be made ready: what installs into it failed, and would again. */
+export class SetupError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "SetupError";
   }
 }

@@ -1,6 +1,27 @@
+export { buildBase, getBase, requestBase } from "./base/index.ts";
+export { makeSandbox, type Step } from "./base/make.ts";
+export { type Base, baseSchema, baseViewSchema } from "./base/schema.ts";
 export { type Config, ConfigError, parseConfig } from "./config.ts";
-export type { Deps, EndingDeps, LaunchDeps, SandboxDeps, SealingDeps } from "./deps.ts";
-export { AppError, type ErrorCode, errorTable, ProviderError, type ProviderFailure } from "./errors.ts";
+export { addUsage, countUsage, readCosts } from "./cost/index.ts";
+export { type Counters, costsSchema, type UsageRecord } from "./cost/schema.ts";
+export type {
+  Deps,
+  EndingDeps,
+  LaunchDeps,
+  RoomDeps,
+  SandboxDeps,
+  SealingDeps,
+  SessionDeps,
+} from "./deps.ts";
+export {
+  AppError,
+  type ErrorCode,
+  errorTable,
+  NoRoomError,
+  ProviderError,
+  type ProviderFailure,
+  SetupError,
+} from "./errors.ts";
 export { beginning, type Cursor, formatCursor, parseCursor } from "./event/cursor.ts";
 export { readEvents, readOutput } from "./event/read.ts";
 export {
@@ -16,13 +37,41 @@ export { createId, sandboxName, sessionId } from "./ids.ts";
 export { authenticate, type Caller, createKey } from "./key/index.ts";
 export { type Key, keySchema } from "./key/schema.ts";
 export * as limits from "./limits.ts";
-export { type WarmSandbox, warmSchema } from "./pool/schema.ts";
+export { claimWarm } from "./pool/index.ts";
+export { type Slot, slotSchema, type WarmSandbox, warmSchema } from "./pool/schema.ts";
+export { confirmSlot, makeUserRoom, takeSlot } from "./pool/slots.ts";
+export { poolSchema, poolStats } from "./pool/stats.ts";
 export type * from "./ports.ts";
 export { timerKinds } from "./ports.ts";
 export { type ReapReport, reap, reapReportSchema } from "./reaper/index.ts";
 export { createSealer, type Sealer, type TokenClaims } from "./seal.ts";
-export { release, takeLease } from "./session/index.ts";
-export { type Lease, type Session, sessionSchema } from "./session/schema.ts";
+export {
+  decideLease,
+  decideLife,
+  decideRoom,
+  giveUp,
+  type LifeVerdict,
+  type RoomVerdict,
+  renewed,
+} from "./session/decide.ts";
+export { release, whoHolds } from "./session/release.ts";
+export {
+  type Environment,
+  type Lease,
+  type ReadySandbox,
+  type Session,
+  type SessionSandbox,
+  sessionSchema,
+} from "./session/schema.ts";
+export {
+  deleteSession,
+  getSession,
+  listSessions,
+  requestSession,
+  resetSession,
+  showSession,
+} from "./session/verbs.ts";
+export { sessionViewSchema } from "./session/view.ts";
 export * from "./task/index.ts";
 export { fromWorkingDirectory } from "./task/launch.ts";
 export {
@@ -32,5 +81,6 @@ export {
   sessionKeySchema,
   startRequestSchema,
 } from "./task/request.ts";
-export { isTerminal, type Status, statuses, type Task, taskSchema } from "./task/schema.ts";
+export { isTerminal, type Origin, type Status, statuses, type Task, taskSchema } from "./task/schema.ts";
 export { taskViewSchema, viewTask } from "./task/view.ts";
+export { carryOut } from "./work.ts";

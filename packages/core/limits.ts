@@ -14,13 +14,13 @@ export const leaseGraceMs = 30 * second;
 
 /** A sandbox outlives the deadline of its turn by this, so that the turn's end can be told. */
 export const sandboxSlackMs = 2 * minute;
-/** The most a sandbox may be given at once on the provider's smaller plan. */
-export const sandboxMaxMs = 5 * 60 * minute;
 
 /** A runner's token outlives its turn's deadline by this: what it said in time must still be taken. */
 export const tokenSlackMs = 10 * minute;
 
+/** A turn or a room that can not be had now is tried for again after this, doubled each time up to the second. */
 export const retryProvisionMs = 2 * second;
+export const retryProvisionMaxMs = 20 * second;
 
 /** The longest a create may still be under way after nobody waits for it any more. */
 export const longestCreateMs = 2 * minute;
@@ -41,6 +41,30 @@ export const activityCapMs = 15 * minute;
 /** A warm sandbox with less life than this is not worth keeping, and how many are made in one sweep. */
 export const warmLifeMs = 10 * minute;
 export const warmAtOnce = 5;
+
+/** A sandbox's expiry is pushed out by at most one call in this time, but where a turn needs it sooner. */
+export const extendEveryMs = minute;
+/** How often whoever waits for another's create looks. */
+export const createPollMs = 100;
+/** A snapshot that a session moves with is only needed until the next sandbox is made from it. */
+export const moveSnapshotMs = 60 * minute;
+/** What is known of a sandbox's environment is looked at again after this. */
+export const environmentFreshMs = 10 * minute;
+/** The longest that installing into a new sandbox may take. */
+export const setupTimeoutMs = 100 * second;
+/** A base snapshot lasts this long, and is made anew when less than a part of it is left. */
+export const baseSnapshotMs = 30 * day;
+export const baseRenewMs = 2 * day;
+/** How long a 429 asks to be left alone. */
+export const noRoomRetryMs = 5 * second;
+/** A command that a user runs in a sandbox. */
+export const execTimeoutMs = minute;
+export const execTimeoutMaxMs = 10 * minute;
+export const execMaxBytes = 1024 * 1024;
+/** What a sandbox is given. */
+export const sandboxVcpus = 2;
+export const memoryGbPerVcpu = 2;
+export const usageRetentionMs = 400 * day;
 
 /** What a conversation may have. */
 export const turnsMax = 200;

@@ -1,9 +1,11 @@
+import type { Base } from "./base/schema.ts";
+import type { Counters, UsageRecord } from "./cost/schema.ts";
 import type { EventRecord } from "./event/schema.ts";
 import type { Flags } from "./flags/schema.ts";
 import type { Key } from "./key/schema.ts";
-import type { WarmSandbox } from "./pool/schema.ts";
+import type { Slot, WarmSandbox } from "./pool/schema.ts";
 import type { Lease, Session } from "./session/schema.ts";
-import type { Notice, Phase, Status, Task } from "./task/schema.ts";
+import type { Notice, Origin, Phase, Status, Task } from "./task/schema.ts";
 
 export interface Clock {
   now(): number;
@@ -33,6 +35,8 @@ export interface TaskGuard {
   deadlineAfter?: number;
   /** The credential to clone with has been handed to no other than this one. */
   cloneNonce?: string;
+  /** What the turn used has not been counted. */
+  uncounted?: boolean;
 }
 
 export interface TaskChange {
@@ -49,10 +53,8 @@ export interface SessionGuard {
 }
 
 export interface SessionChange {
-  set?: Partial<
-    Pick<Session, "lease" | "epoch" | "sandbox" | "tombstones" | "lastUsedAt" | "dueAt" | "expiresAt">
-  >;
-  remove?: readonly ("sandbox" | "tombstones" | "dueAt")[];
+  set?: Partial<Omit<Session, "userId" | "key" | "createdAt">>;
+  remove?: readonly ("sandbox" | "tombstones" | "lost" | "dueAt" | "deletedAt" | "environment")[];
 }
 
 export interface Page<T> {
@@ -98,6 +100,10 @@ export interface Store {
   ): Promise<{ records: EventRecord[]; more: boolean }>;
 
   getSession(userId: string, key: string): Promise<Session | undefined>;
+  /** A user's, newest first, without those that were deleted. */
+  listSessions(userId: string, options: { limit: number; after?: string }): Promise<Page<Session>>;
+  /** Those that have a sandbox, from an index: good for a count, and to be read again before anything is done. */
+  listHoldingSessions(limit: number): Promise<Session[]>;
   /** Creates the session where there is none and the guard asks for no lease. */
   changeSession(
     userId: string,
@@ -113,6 +119,19 @@ export interface Store {
   changeWarm(name: string, from: WarmSandbox["state"], sandbox: WarmSandbox): Promise<boolean>;
   deleteWarm(name: string, from: WarmSandbox["state"]): Promise<boolean>;
   getWarm(name: string): Promise<WarmSandbox | undefined>;
+  /** Every slot that is taken, as it is now. */
+  listSlots(): Promise<Slot[]>;
+  /** False where it is taken; with `over`, where it is not that sandbox's any more. */
+  takeSlot(slot: Slot, over?: string): Promise<boolean>;
+  /** False where it is another sandbox's. */
+  freeSlot(number: number, name: string): Promise<boolean>;
+  getBase(): Promise<Base | undefined>;
+  /** False where it is not the version that was seen; none was where `seen` is 0. */
+  putBase(base: Base, seen: number): Promise<boolean>;
+  /** Adds to what a user used on a day. */
+  addUsage(day: string, userId: string, counters: Counters, expiresAt: number): Promise<void>;
+  getUsage(day: string, userId: string): Promise<UsageRecord | undefined>;
+  listUsage(day: string): Promise<UsageRecord[]>;
 
   getFlags(): Promise<Flags>;
   putFlags(flags: Flags): Promise<void>;
@@ -127,7 +146,12 @@ export interface Store {
 }
 
 export type WorkMessage =
-  | { kind: "provision"; taskId: string; turn: number }
+  /** `attempt` only says how long to wait after the next failure. */
+  | { kind: "provision"; taskId: string; turn: number; attempt?: number }
+  | { kind: "prepare"; userId: string; sessionKey: string; attempt?: number }
+  | { kind: "environment"; userId: string; sessionKey: string; epoch: number }
+  | { kind: "usage"; taskId: string; turn: number }
+  | { kind: "base"; asked?: boolean }
   | { kind: "release"; userId: string; sessionKey: string; epoch: number };
 
 export interface WorkQueue {
@@ -155,7 +179,30 @@ export interface SandboxRef {
 }
 
 export interface LiveSandbox extends SandboxRef {
+  startedAt: number;
   expiresAt: number;
+}
+
+/** What a look at a sandbox found. That it could not be looked at is no finding, but a `ProviderError`. */
+export type Probe = { health: "healthy"; sandbox: LiveSandbox } | { health: "resumable" | "gone" };
+
+export interface Execution {
+  cmd: string;
+  args: readonly string[];
+  cwd?: string | undefined;
+  env?: Readonly<Record<string, string>> | undefined;
+  timeoutMs: number;
+  /** Of each stream; what is beyond is cut. */
+  maxBytes: number;
+}
+
+export interface ExecutionResult {
+  /** None where it was killed because its time was over. */
+  exitCode: number | null;
+  stdout: string;
+  stderr: string;
+  /** Something was cut off. */
+  truncated: boolean;
 }
 
 export interface ListedSandbox {
@@ -179,11 +226,24 @@ export interface RunnerState {
 
 export type SweepResult = "clean" | "alive" | "superseded";
 
-/** A sandbox provider. Nothing here brings a stopped sandbox back. Failures are `ProviderError`s. */
+/** A sandbox provider. Nothing here but `resume` brings a stopped sandbox back. Failures are `ProviderError`s. */
 export interface Provider {
-  create(options: { name: string; tags: Record<string, string>; timeoutMs: number }): Promise<LiveSandbox>;
-  /** The sandbox if it is running now. */
-  find(name: string): Promise<LiveSandbox | undefined>;
+  /** A sandbox that keeps its files when its time is over, empty or with a snapshot's files. */
+  create(options: {
+    name: string;
+    tags: Record<string, string>;
+    timeoutMs: number;
+    snapshotId?: string | undefined;
+  }): Promise<LiveSandbox>;
+  probe(name: string): Promise<Probe>;
+  /** Brings back a sandbox whose time was over, in a new provider session. */
+  resume(name: string): Promise<LiveSandbox>;
+  /** Stops the sandbox and keeps its files, for so long, for others to be made from. */
+  snapshot(sandbox: SandboxRef, keepMs: number): Promise<string>;
+  /** One that does not exist is as good as deleted. */
+  deleteSnapshot(id: string): Promise<void>;
+  /** Runs a command to its end, or to its time's. */
+  exec(sandbox: SandboxRef, execution: Execution): Promise<ExecutionResult>;
   /** The sandboxes that carry the stage's tag, a page at a time. */
   list(tags: { stage: string }, cursor?: string): Promise<Page<ListedSandbox>>;
   writeFiles(sandbox: SandboxRef, files: readonly SandboxFile[]): Promise<void>;
@@ -201,8 +261,11 @@ export interface Provider {
   /** Asks the turn's runner directly, past every callback. */
   ask(sandbox: SandboxRef, runDir: string): Promise<RunnerState | undefined>;
   extend(sandbox: SandboxRef, byMs: number): Promise<void>;
-  /** Stops the sandbox and deletes it with all it holds; one that does not exist is as good as deleted. */
-  remove(name: string): Promise<void>;
+  /**
+   * Stops the sandbox and deletes it with all it holds, snapshots of it too unless they are to be used; one that does
+   * not exist is as good as deleted.
+   */
+  remove(name: string, options?: { keepSnapshots: boolean }): Promise<void>;
 }
 
 export interface GitCredential {
@@ -216,9 +279,61 @@ export interface GitRemote {
   readBranch(url: string, branch: string, credential: GitCredential | undefined): Promise<string | undefined>;
 }
 
+/** What a turn, or whoever else, gets of a session: its sandbox, ready to be used. */
+export interface Room {
+  sandbox: LiveSandbox;
+  epoch: number;
+  origin: Origin;
+  /** How long each step of getting it took. */
+  steps: Readonly<Record<string, number>>;
+  /** Why the session's earlier sandbox could not be used; what was in it is lost unless `kept`. */
+  replaced?: { reason: ReplaceReason; kept: boolean } | undefined;
+  /** How long it had been kept for nobody. */
+  idleMs?: number | undefined;
+  /** What is known of its environment is old, or of another sandbox. */
+  environmentDue: boolean;
+}
+
+export type ReplaceReason = "gone" | "released" | "max_life";
+
+export interface RoomRequest {
+  userId: string;
+  sessionKey: string;
+  /** Until when it must last. */
+  until: number;
+  /** The turn that has the session's lease. */
+  holder: { taskId: string; turn: number };
+  /** Asked after each look at the session: a turn that was ended meanwhile gets none. */
+  isWanted: () => Promise<boolean>;
+  progress: (step: string, detail: string) => Promise<void>;
+}
+
+export interface SessionName {
+  userId: string;
+  sessionKey: string;
+}
+
+/** What a look at a session's sandbox found; `unknown` where the provider could not say: then everything is kept. */
+export type Health = "healthy" | "resumable" | "gone" | "unknown";
+
+/** Keeps sessions' sandboxes: gives the same where it can, another where it must. */
+export interface Sessions {
+  /** For a turn: none where the lease, or the wish, went to another meanwhile. */
+  getRoom(request: RoomRequest): Promise<Room | "unwanted" | "not the holder">;
+  /** For nobody yet. */
+  getOrCreateSession(name: SessionName): Promise<unknown>;
+  checkHealth(name: SessionName): Promise<Health>;
+  extendSession(name: SessionName, durationMs: number): Promise<Session>;
+  /** False where a turn has the session. */
+  invalidateSession(name: SessionName): Promise<boolean>;
+  /** Looks what is in the sandbox, where it is not known or no longer true. */
+  refreshEnvironment(name: SessionName): Promise<void>;
+  exec(name: SessionName, execution: Execution): Promise<ExecutionResult>;
+}
+
 /** Things that happened, each counted once where it happened. */
 export interface Metrics {
-  count(name: MetricName, value?: number): void;
+  count(name: MetricName, value?: number, dimensions?: Readonly<Record<string, string>>): void;
 }
 
 export type MetricName =
@@ -228,9 +343,15 @@ export type MetricName =
   | "stop_ms"
   | "cancellation_told"
   | "health_healthy"
+  | "health_resumable"
   | "health_gone"
   | "health_unknown"
   | "inactivity_ended"
   | "timeout_ended"
   | "timeout_cleaned"
-  | "orphan_deleted";
+  | "orphan_deleted"
+  | "room_given"
+  | "room_ms"
+  | "room_step_ms"
+  | "room_replaced"
+  | "room_refused";

@@ -8,6 +8,7 @@ export interface OpenProvider {
   runner: string;
   /** Whether the runner that was launched in this directory is alive. */
   isAlive(sandbox: SandboxRef, runDir: string): Promise<boolean>;
+  hasFile(sandbox: SandboxRef, path: string): Promise<boolean>;
   /** Lets a second pass. */
   pass(): Promise<void>;
   close(): Promise<void>;
@@ -32,16 +33,26 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       await provider.writeFiles(sandbox, [{ path, content: opened.runner }]);
       return await provider.launch(sandbox, { cmd: "node", args: [path], env: { CONCIERGE_TEST: "1" } });
     };
+    const healthOf = async (name: string) => (await provider.probe(name)).health;
+    const stopped = async (name: string) => {
+      for (let seconds = 0; seconds < 20; seconds++) {
+        // In the middle of its stop it can not be said how it is.
+        const health = await healthOf(name).catch(() => "unknown");
+        if (health === "resumable") return;
+        await opened.pass();
+      }
+      throw new Error(`${name} did not stop`);
+    };
     const aRunDir = () => `/tmp/concierge/task_${randomUUID()}-1`;
     const alive = (sandbox: SandboxRef, runDir: string) =>
       expect.poll(() => opened.isAlive(sandbox, runDir), { timeout: 10_000 });
 
     it("finds what it created, and only while it is there", async () => {
       const sandbox = await create();
-      expect(await provider.find(sandbox.name)).toEqual(sandbox);
-      expect(await provider.find(`${sandbox.name}-not`)).toBeUndefined();
+      expect(await provider.probe(sandbox.name)).toEqual({ health: "healthy", sandbox });
+      expect(await healthOf(`${sandbox.name}-not`)).toBe("gone");
       await provider.remove(sandbox.name);
-      expect(await provider.find(sandbox.name)).toBeUndefined();
+      expect(await healthOf(sandbox.name)).toBe("gone");
       await provider.remove(sandbox.name);
     });
 
@@ -77,17 +88,52 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       await expect(provider.launch(sandbox, { cmd: "true", args: [], env: {} })).rejects.toBeInstanceOf(
         ProviderError,
       );
-      expect(await provider.find(sandbox.name)).toBeUndefined();
+      await expect(provider.resume(sandbox.name)).rejects.toMatchObject(gone);
+      await expect(provider.snapshot(sandbox, 60_000)).rejects.toMatchObject(gone);
+      expect(await healthOf(sandbox.name)).toBe("gone");
     });
 
-    it("ends a sandbox when its time is over, unless it was extended", async () => {
+    it("stops a sandbox when its time is over, unless it was extended", async () => {
       const short = await create(2000);
       const extended = await create(2000);
       await provider.extend(extended, 600_000);
-      expect((await provider.find(extended.name))?.expiresAt).toBeGreaterThan(short.expiresAt + 500_000);
-      for (let seconds = 0; seconds < 20 && (await provider.find(short.name)); seconds++) await opened.pass();
-      expect(await provider.find(short.name)).toBeUndefined();
-      expect(await provider.find(extended.name)).toBeDefined();
+      expect(await provider.probe(extended.name)).toMatchObject({
+        sandbox: { startedAt: extended.startedAt, expiresAt: extended.expiresAt + 600_000 },
+      });
+      await stopped(short.name);
+      expect(await healthOf(extended.name)).toBe("healthy");
+    });
+
+    it("brings a sandbox whose time was over back with its files, in another session and for as long again", async () => {
+      const sandbox = await create(2000);
+      await provider.writeFiles(sandbox, [{ path: "/vercel/sandbox/kept", content: "kept" }]);
+      await stopped(sandbox.name);
+      const late = provider.writeFiles(sandbox, [{ path: "/tmp/late", content: "" }]);
+      await expect(late).rejects.toMatchObject({ kind: expect.stringMatching(/^(gone|stopped)$/) });
+      expect(await healthOf(sandbox.name)).toBe("resumable");
+
+      const resumed = await provider.resume(sandbox.name);
+      expect(resumed.sessionId).not.toBe(sandbox.sessionId);
+      expect(resumed.expiresAt - resumed.startedAt).toBe(2000);
+      expect(await opened.hasFile(resumed, "/vercel/sandbox/kept")).toBe(true);
+      await provider.remove(sandbox.name);
+      expect(await healthOf(sandbox.name)).toBe("gone");
+    });
+
+    it("makes others from a snapshot, as long as there is one, and what was snapshotted is stopped", async () => {
+      const sandbox = await create();
+      await provider.writeFiles(sandbox, [{ path: "/vercel/sandbox/kept", content: "kept" }]);
+      const snapshotId = await provider.snapshot(sandbox, 600_000);
+      expect(await healthOf(sandbox.name)).not.toBe("healthy");
+      await provider.remove(sandbox.name, { keepSnapshots: true });
+      const from = () =>
+        provider.create({ name: `box-${randomUUID()}`, tags: { stage }, timeoutMs: 600_000, snapshotId });
+      const other = await from();
+      expect(await opened.hasFile(other, "/vercel/sandbox/kept")).toBe(true);
+      expect(await opened.hasFile(await create(), "/vercel/sandbox/kept")).toBe(false);
+      await provider.deleteSnapshot(snapshotId);
+      await provider.deleteSnapshot(snapshotId);
+      await expect(from()).rejects.toMatchObject({ kind: "gone" });
     });
 
     it("sweeps what was launched, and the sandbox stays", async () => {
@@ -97,7 +143,7 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       await alive(sandbox, runDir).toBe(true);
       expect(await provider.sweep(sandbox, runDir)).toBe("clean");
       expect(await opened.isAlive(sandbox, runDir)).toBe(false);
-      expect(await provider.find(sandbox.name)).toBeDefined();
+      expect(await healthOf(sandbox.name)).toBe("healthy");
       expect(await provider.sweep(sandbox, runDir)).toBe("clean");
     });
 

@@ -9,6 +9,7 @@ export async function classified<T>(what: string, call: () => Promise<T>): Promi
     if (error instanceof ProviderError) throw error;
     throw new ProviderError(kindOf(error), `The provider could not ${what}: ${describe(error)}`, {
       cause: error,
+      retryAfterMs: retryAfterOf(error),
     });
   }
 }
@@ -22,6 +23,13 @@ export function kindOf(error: unknown): ProviderFailure {
   if (status === 422) return "stopped";
   if (status === 429) return "throttled";
   return status >= 500 || status === 408 ? "transient" : "refused";
+}
+
+/** How long a busy service asked to be left alone: seconds, as it says them; a minute at the most. */
+function retryAfterOf(error: unknown): number | undefined {
+  const header = error instanceof APIError ? error.response.headers.get("retry-after") : null;
+  const seconds = Number(header);
+  return header !== null && seconds > 0 ? Math.min(seconds, 60) * 1000 : undefined;
 }
 
 function describe(error: unknown): string {

@@ -1,5 +1,7 @@
 import {
   type Clock,
+  type Execution,
+  type ExecutionResult,
   type LiveSandbox,
   type Provider,
   ProviderError,
@@ -16,8 +18,11 @@ export interface MemoryProcess {
 }
 
 interface MemorySandbox extends LiveSandbox {
+  state: "running" | "stopped";
   createdAt: number;
+  timeoutMs: number;
   tags: Readonly<Record<string, string>>;
+  files: Map<string, string>;
   /** By run directory: a launch, or the bar that a sweep put in its place. */
   launches: Map<string, MemoryProcess | "barred">;
   /** The turn whose files were put there last. */
@@ -25,35 +30,70 @@ interface MemorySandbox extends LiveSandbox {
 }
 
 export interface MemoryWorld {
-  /** Every sandbox that exists. */
+  /** Every sandbox that runs. */
   sandboxes(): readonly { name: string; createdAt: number; tags: Readonly<Record<string, string>> }[];
+  /** Whether there is one of that name, running or stopped. */
+  exists(name: string): boolean;
   /** Every process that was ever launched. */
   processes: readonly MemoryProcess[];
   created: readonly string[];
+  /** Every snapshot that was taken and not deleted. */
+  snapshots: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  files(name: string): ReadonlyMap<string, string> | undefined;
   /** The sandbox goes as if the provider had ended it. */
   lose(name: string): void;
+  /** Its time is over: it stops, and can be resumed. */
+  stop(name: string): void;
+  loseSnapshot(id: string): void;
 }
 
 /** The provider without sandboxes, for simulations: held to the same suite as the real one. */
 export function createMemoryProvider({
   clock,
   onLaunch = () => {},
+  onExec = () => ({ exitCode: 0, stdout: "", stderr: "", truncated: false }),
 }: {
   clock: Clock;
   onLaunch?: (process: MemoryProcess) => void;
+  onExec?: (sandbox: string, execution: Execution) => ExecutionResult | Promise<ExecutionResult>;
 }): { provider: Provider; world: MemoryWorld } {
   const sandboxes = new Map<string, MemorySandbox>();
+  const snapshots = new Map<string, Map<string, string>>();
   const processes: MemoryProcess[] = [];
   const created: string[] = [];
+  let sessions = 0;
 
-  const drop = (name: string): void => {
+  const kill = (name: string): void => {
     for (const process of processes) if (process.sandbox === name) process.alive = false;
+  };
+  const drop = (name: string): void => {
+    kill(name);
     sandboxes.delete(name);
   };
-  const running = (name: string): MemorySandbox | undefined => {
+  const stop = (sandbox: MemorySandbox): void => {
+    kill(sandbox.name);
+    sandbox.state = "stopped";
+  };
+  const known = (name: string): MemorySandbox | undefined => {
     const sandbox = sandboxes.get(name);
-    if (sandbox && sandbox.expiresAt <= clock.now()) drop(name);
-    return sandboxes.get(name);
+    if (sandbox?.state === "running" && sandbox.expiresAt <= clock.now()) stop(sandbox);
+    return sandbox;
+  };
+  const running = (name: string): MemorySandbox | undefined => {
+    const sandbox = known(name);
+    return sandbox?.state === "running" ? sandbox : undefined;
+  };
+  const begin = (timeoutMs: number) => {
+    const startedAt = clock.now();
+    sessions += 1;
+    return {
+      state: "running" as const,
+      sessionId: `session ${sessions}`,
+      startedAt,
+      expiresAt: startedAt + timeoutMs,
+      launches: new Map(),
+      current: undefined,
+    };
   };
   const inside = ({ name, sessionId }: { name: string; sessionId: string }): MemorySandbox => {
     const sandbox = running(name);
@@ -62,26 +102,44 @@ export function createMemoryProvider({
   };
 
   const provider: Provider = {
-    async create({ name, tags, timeoutMs }) {
-      if (running(name)) throw new ProviderError("refused", `There is a sandbox ${name} already.`);
+    async create({ name, tags, timeoutMs, snapshotId }) {
+      if (known(name)) throw new ProviderError("refused", `There is a sandbox ${name} already.`);
+      const files = snapshotId === undefined ? new Map<string, string>() : snapshots.get(snapshotId);
+      if (!files) throw new ProviderError("gone", `There is no snapshot ${snapshotId}.`);
       const createdAt = clock.now();
-      const sandbox = {
-        name,
-        sessionId: `session of ${name}`,
-        createdAt,
-        expiresAt: createdAt + timeoutMs,
-        tags,
-        launches: new Map(),
-        current: undefined,
-      };
+      const sandbox = { ...begin(timeoutMs), name, createdAt, timeoutMs, tags, files: new Map(files) };
       sandboxes.set(name, sandbox);
       created.push(name);
       return live(sandbox);
     },
 
-    async find(name) {
-      const sandbox = running(name);
-      return sandbox && live(sandbox);
+    async probe(name) {
+      const sandbox = known(name);
+      if (sandbox?.state === "running") return { health: "healthy", sandbox: live(sandbox) };
+      return { health: sandbox ? "resumable" : "gone" };
+    },
+
+    async resume(name) {
+      const sandbox = known(name);
+      if (!sandbox) throw new ProviderError("gone", `The sandbox ${name} is gone.`);
+      if (sandbox.state === "stopped") Object.assign(sandbox, begin(sandbox.timeoutMs));
+      return live(sandbox);
+    },
+
+    async snapshot(ref) {
+      const sandbox = inside(ref);
+      const id = `snapshot ${snapshots.size + 1} of ${sandbox.name}`;
+      snapshots.set(id, new Map(sandbox.files));
+      stop(sandbox);
+      return id;
+    },
+
+    async deleteSnapshot(id) {
+      snapshots.delete(id);
+    },
+
+    async exec(ref, execution) {
+      return await onExec(inside(ref).name, execution);
     },
 
     async list({ stage }) {
@@ -93,9 +151,10 @@ export function createMemoryProvider({
     },
 
     async writeFiles(ref, files) {
+      const sandbox = inside(ref);
+      for (const { path, content } of files) sandbox.files.set(path, String(content));
       const current = files.find(({ path }) => path.endsWith("/current"));
-      if (current) inside(ref).current = String(current.content).trim();
-      else inside(ref);
+      if (current) sandbox.current = String(current.content).trim();
     },
 
     async launch(ref, { args, env }) {
@@ -136,9 +195,25 @@ export function createMemoryProvider({
     },
   };
 
-  return { provider, world: { sandboxes: () => [...sandboxes.values()], processes, created, lose: drop } };
+  return {
+    provider,
+    world: {
+      sandboxes: () => [...sandboxes.values()].filter(({ state }) => state === "running"),
+      exists: (name) => sandboxes.has(name),
+      processes,
+      created,
+      snapshots,
+      files: (name) => sandboxes.get(name)?.files,
+      lose: drop,
+      stop: (name) => {
+        const sandbox = known(name);
+        if (sandbox) stop(sandbox);
+      },
+      loseSnapshot: (id) => void snapshots.delete(id),
+    },
+  };
 }
 
-function live({ name, sessionId, expiresAt }: MemorySandbox): LiveSandbox {
-  return { name, sessionId, expiresAt };
+function live({ name, sessionId, startedAt, expiresAt }: MemorySandbox): LiveSandbox {
+  return { name, sessionId, startedAt, expiresAt };
 }

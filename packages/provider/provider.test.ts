@@ -21,6 +21,7 @@ providerContract("in memory", async () => {
       world.processes.some(
         (process) => process.sandbox === sandbox.name && process.runDir === runDir && process.alive,
       ),
+    hasFile: async (sandbox, path) => world.files(sandbox.name)?.has(path) ?? false,
     pass: async () => {
       now += 1000;
     },
@@ -55,6 +56,10 @@ providerContract("through the real SDK", async () => {
       const args = ["-c", `[ -s ${runDir}/launched ] && ${list}`];
       const command = await sandbox.currentSession().runCommand({ cmd: "sh", args });
       return (await command.stdout()).includes(`node ${runDir}/runner.mjs`);
+    },
+    hasFile: async ({ name }, path) => {
+      const sandbox = await Sandbox.get({ ...credentials, name, resume: false, fetch: localFetch(api.url) });
+      return (await sandbox.currentSession().readFileToBuffer({ path })) !== null;
     },
     pass: async () => await delay(1000),
     close: async () => {

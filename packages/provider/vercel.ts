@@ -1,12 +1,14 @@
 import {
   fromWorkingDirectory,
   type LiveSandbox,
+  limits,
   type Provider,
   ProviderError,
   type SandboxRef,
 } from "@concierge/core";
-import { Sandbox, type Session } from "@vercel/sandbox";
+import { Sandbox, type Session, Snapshot } from "@vercel/sandbox";
 import { classified } from "./errors.ts";
+import { execute } from "./execute.ts";
 import { readRunnerState } from "./runner-state.ts";
 import { sweepResults, sweepScript } from "./sweep.ts";
 
@@ -20,6 +22,10 @@ export interface ProviderOptions {
 
 const createTimeoutMs = 60_000;
 const callTimeoutMs = 30_000;
+const probeTimeoutMs = 10_000;
+/** What a sandbox kept when its time was over goes when nobody has come back to it for so long. */
+const keptStoppedMs = 7 * 24 * 60 * 60_000;
+const settled: ReadonlySet<string> = new Set(["stopped", "failed", "aborted"]);
 const sessionsKept = 500;
 /** A sweep that another killed is made again; one that is killed each time is being fought. */
 const sweepTries = 3;
@@ -40,18 +46,19 @@ export function createVercelProvider({ baseUrl, ...credentials }: ProviderOption
       if (sessions.size <= sessionsKept) break;
       sessions.delete(oldest);
     }
-    const startedAt = session.startedAt ?? session.createdAt;
+    const startedAt = (session.startedAt ?? session.createdAt).getTime();
     return {
       name: sandbox.name,
       sessionId: session.sessionId,
-      expiresAt: startedAt.getTime() + session.timeout,
+      startedAt,
+      expiresAt: startedAt + session.timeout,
     };
   };
 
-  const lookUp = async (name: string): Promise<Sandbox | undefined> => {
+  const lookUp = async (name: string, timeoutMs = callTimeoutMs): Promise<Sandbox | undefined> => {
     try {
       return await classified("look up the sandbox", () =>
-        Sandbox.get({ ...common, name, resume: false, signal: AbortSignal.timeout(callTimeoutMs) }),
+        Sandbox.get({ ...common, name, resume: false, signal: AbortSignal.timeout(timeoutMs) }),
       );
     } catch (error) {
       if (error instanceof ProviderError && error.kind === "gone") return undefined;
@@ -70,24 +77,67 @@ export function createVercelProvider({ baseUrl, ...credentials }: ProviderOption
   };
 
   return {
-    async create({ name, tags, timeoutMs }) {
+    async create({ name, tags, timeoutMs, snapshotId }) {
+      const options = {
+        ...common,
+        name,
+        tags,
+        timeout: timeoutMs,
+        resources: { vcpus: limits.sandboxVcpus },
+        // Kept when its time is over, so that it can be resumed; what is given up is deleted with all it kept.
+        persistent: true,
+        keepLastSnapshots: { count: 1 },
+        snapshotExpiration: keptStoppedMs,
+        signal: AbortSignal.timeout(createTimeoutMs),
+      };
       const sandbox = await classified("create a sandbox", () =>
-        Sandbox.create({
-          ...common,
-          name,
-          tags,
-          timeout: timeoutMs,
-          persistent: false,
-          runtime: "node24",
-          signal: AbortSignal.timeout(createTimeoutMs),
-        }),
+        snapshotId === undefined
+          ? Sandbox.create({ ...options, runtime: "node24" })
+          : Sandbox.create({ ...options, source: { type: "snapshot", snapshotId } }),
       );
       return remember(sandbox);
     },
 
-    async find(name) {
-      const sandbox = await lookUp(name);
-      return sandbox?.currentSession().status === "running" ? remember(sandbox) : undefined;
+    async probe(name) {
+      const sandbox = await lookUp(name, probeTimeoutMs);
+      if (!sandbox) return { health: "gone" };
+      const { status } = sandbox.currentSession();
+      if (status === "running") return { health: "healthy", sandbox: remember(sandbox) };
+      // In the middle of its start or its stop it is neither: whoever asks again will know.
+      if (!settled.has(status)) throw new ProviderError("transient", `The sandbox ${name} is ${status}.`);
+      return { health: sandbox.persistent && sandbox.currentSnapshotId ? "resumable" : "gone" };
+    },
+
+    async resume(name) {
+      const sandbox = await classified("resume the sandbox", () =>
+        Sandbox.get({ ...common, name, resume: true, signal: AbortSignal.timeout(createTimeoutMs) }),
+      );
+      return remember(sandbox);
+    },
+
+    async snapshot(ref, keepMs) {
+      const session = await sessionOf(ref);
+      const signal = AbortSignal.timeout(createTimeoutMs);
+      const { snapshotId } = await classified("take a snapshot", () =>
+        session.snapshot({ expiration: keepMs, signal }),
+      );
+      return snapshotId;
+    },
+
+    async deleteSnapshot(snapshotId) {
+      const signal = AbortSignal.timeout(callTimeoutMs);
+      try {
+        await classified("delete the snapshot", async () => {
+          const snapshot = await Snapshot.get({ ...common, snapshotId, signal });
+          await snapshot.delete({ signal });
+        });
+      } catch (error) {
+        if (!(error instanceof ProviderError && error.kind === "gone")) throw error;
+      }
+    },
+
+    async exec(ref, execution) {
+      return await execute(await sessionOf(ref), execution);
     },
 
     async writeFiles(ref, files) {
@@ -160,12 +210,15 @@ export function createVercelProvider({ baseUrl, ...credentials }: ProviderOption
       );
     },
 
-    async remove(name) {
+    async remove(name, { keepSnapshots } = { keepSnapshots: false }) {
       const sandbox = await lookUp(name);
       if (!sandbox) return;
       sessions.delete(sandbox.currentSession().sessionId);
       await classified("delete the sandbox", () =>
-        sandbox.delete({ signal: AbortSignal.timeout(callTimeoutMs) }),
+        sandbox.delete({
+          deleteOrphanSnapshots: !keepSnapshots,
+          signal: AbortSignal.timeout(callTimeoutMs),
+        }),
       ).catch((error: unknown) => {
         if (!(error instanceof ProviderError && error.kind === "gone")) throw error;
       });

@@ -30,18 +30,20 @@ async function send({ client, queueUrl }: QueueOptions, message: object, delayMs
   );
 }
 
+const turn = { taskId: z.string(), turn: z.int().positive() };
+const session = { userId: z.string(), sessionKey: z.string() };
+
 const workMessageSchema = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("provision"), taskId: z.string(), turn: z.int().positive() }),
-  z.strictObject({
-    kind: z.literal("release"),
-    userId: z.string(),
-    sessionKey: z.string(),
-    epoch: z.int().positive(),
-  }),
+  z.strictObject({ kind: z.literal("provision"), ...turn, attempt: z.int().optional() }),
+  z.strictObject({ kind: z.literal("prepare"), ...session, attempt: z.int().optional() }),
+  z.strictObject({ kind: z.literal("environment"), ...session, epoch: z.int().positive() }),
+  z.strictObject({ kind: z.literal("usage"), ...turn }),
+  z.strictObject({ kind: z.literal("release"), ...session, epoch: z.int().positive() }),
+  z.strictObject({ kind: z.literal("base"), asked: z.boolean().optional() }),
 ]);
 
 export function parseWorkMessage(body: string): WorkMessage {
-  return workMessageSchema.parse(JSON.parse(body));
+  return workMessageSchema.parse(JSON.parse(body)) as WorkMessage;
 }
 
 const timerSchema = z.strictObject({

@@ -38,6 +38,22 @@ export const isWarm = (state: WarmSandbox["state"]): Condition => ({
   values: { ":state": state },
 });
 
+/** The slot is nobody's, or still that sandbox's. */
+export const slotIs = (name: string | undefined): Condition =>
+  name === undefined
+    ? isAbsent
+    : { expression: "#name = :name", names: { "#name": "name" }, values: { ":name": name } };
+
+/** The version that was seen is the one that is there; none, where none was. */
+export const versionIs = (version: number): Condition =>
+  version === 0
+    ? isAbsent
+    : {
+        expression: "#version = :version",
+        names: { "#version": "version" },
+        values: { ":version": version },
+      };
+
 /** The turn is this one and its status one of these; the rest only where the guard says so. */
 export function taskAllows(guard: TaskGuard, now: number): Condition {
   const state = { "#state": "state", "#status": "status" };
@@ -81,6 +97,13 @@ export function taskAllows(guard: TaskGuard, now: number): Condition {
       expression: "(attribute_not_exists(cloneNonce) OR cloneNonce = :cloneNonce)",
       names: {},
       values: { ":cloneNonce": guard.cloneNonce },
+    });
+  }
+  if (guard.uncounted) {
+    parts.push({
+      expression: "(attribute_not_exists(countedTurn) OR countedTurn < :turn)",
+      names: {},
+      values: {},
     });
   }
   return all(parts);

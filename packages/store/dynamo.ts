@@ -1,21 +1,44 @@
 import type { DynamoDBClient } from "@aws-sdk/client-dynamodb";
-import type { Clock, Flags, IdempotencyRecord, Outcome, Page, Store } from "@concierge/core";
-import { isAbsent, isAbsentOrExpired, isThere, isWarm, sessionAllows, taskAllows } from "./conditions.ts";
+import type {
+  Clock,
+  Flags,
+  IdempotencyRecord,
+  Outcome,
+  Page,
+  Session,
+  Store,
+  UsageRecord,
+} from "@concierge/core";
+import {
+  isAbsent,
+  isAbsentOrExpired,
+  isThere,
+  isWarm,
+  sessionAllows,
+  slotIs,
+  taskAllows,
+  versionIs,
+} from "./conditions.ts";
 import {
   dueShardOf,
   type Item,
   keyItem,
   keyOf,
+  ownedSince,
   ownerOf,
+  readBase,
   readKey,
   readRecord,
   readSession,
+  readSlot,
   readTask,
   readWarm,
   recordItem,
   recordSortBehind,
+  slotsPartition,
   taskItem,
   ttlOf,
+  usagePartition,
   warmItem,
 } from "./items.ts";
 import { createTable } from "./table.ts";
@@ -118,7 +141,7 @@ export function createDynamoStore(options: {
           userId,
           key,
           owner: ownerOf.sessions(userId),
-          ownedAt: key,
+          ownedAt: ownedSince(now, key),
           createdAt: now,
           ...(set.epoch === undefined && { epoch: 0 }),
         },
@@ -128,6 +151,22 @@ export function createDynamoStore(options: {
         await table.update(keyOf.session(userId, key), parts, sessionAllows(guard, now)),
         readSession,
       );
+    },
+
+    async listSessions(userId, { limit, after }) {
+      const page = await table.listOwned(ownerOf.sessions(userId), {
+        limit,
+        FilterExpression: "attribute_not_exists(deletedAt)",
+        ...(after !== undefined && { after: placeOf(userId, after) }),
+      });
+      const items = page.items.map(readSession);
+      const last = items.at(-1);
+      return { items, next: page.more && last ? ownedSince(last.createdAt, last.key) : undefined };
+    },
+
+    async listHoldingSessions(limit) {
+      const items = await table.listDue("SESSION", Number.MAX_SAFE_INTEGER, limit);
+      return items.map(readSession).filter(isHolding);
     },
 
     async listWarm() {
@@ -149,6 +188,43 @@ export function createDynamoStore(options: {
 
     async deleteWarm(name, from) {
       return await table.remove(keyOf.warm(name), isWarm(from));
+    },
+
+    async listSlots() {
+      return (await table.readAll(slotsPartition)).map(readSlot);
+    },
+
+    async takeSlot(slot, over) {
+      return (await table.put({ ...slot, ...keyOf.slot(slot.number) }, slotIs(over))).won;
+    },
+
+    async freeSlot(number, name) {
+      return await table.remove(keyOf.slot(number), slotIs(name));
+    },
+
+    async getBase() {
+      const item = await table.get(keyOf.base);
+      return item && readBase(item);
+    },
+
+    async putBase(base, seen) {
+      return (await table.put({ ...base, ...keyOf.base }, versionIs(seen))).won;
+    },
+
+    async addUsage(day, userId, counters, expiresAt) {
+      await table.addUp(keyOf.usage(day, userId), {
+        set: { day, userId, expiresAt, ttl: ttlOf(expiresAt) },
+        add: prefixed(counters),
+      });
+    },
+
+    async getUsage(day, userId) {
+      const item = await table.get(keyOf.usage(day, userId));
+      return item && readUsage(item);
+    },
+
+    async listUsage(day) {
+      return (await table.readAll(usagePartition(day))).map(readUsage);
     },
 
     async getFlags() {
@@ -192,6 +268,28 @@ function readIdempotency({ requestHash, taskId, turn, expiresAt }: Item): Idempo
     turn: Number(turn),
     expiresAt: Number(expiresAt),
   };
+}
+
+/** A counter's attribute: apart from the item's own names, whatever it is called. */
+const counterPrefix = "n_";
+
+function prefixed(counters: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(counters).map(([name, by]) => [counterPrefix + name, by]));
+}
+
+function readUsage({ day, userId, ...rest }: Item): UsageRecord {
+  const counted = Object.entries(rest).filter(([name]) => name.startsWith(counterPrefix));
+  const counters = counted.map(([name, value]) => [name.slice(counterPrefix.length), Number(value)]);
+  return { day: String(day), userId: String(userId), counters: Object.fromEntries(counters) };
+}
+
+/** Where a list of sessions goes on: its cursor is the place of the last one. */
+function placeOf(userId: string, ownedAt: string) {
+  return { ...keyOf.session(userId, ownedAt.slice(ownedAt.indexOf("#") + 1)), ownedAt };
+}
+
+function isHolding({ sandbox }: Session): boolean {
+  return sandbox !== undefined;
 }
 
 /** An item that is no longer due leaves the index. */

@@ -1,11 +1,15 @@
 import { createHash } from "node:crypto";
 import {
+  type Base,
+  baseSchema,
   type EventRecord,
   type Key,
   keySchema,
   type RecordPosition,
   type Session,
+  type Slot,
   sessionSchema,
+  slotSchema,
   type Task,
   taskSchema,
   type WarmSandbox,
@@ -27,9 +31,16 @@ export const keyOf = {
   session: (userId: string, key: string) => ({ pk: `SESSION#${userId}#${key}`, sk: "SESSION" }),
   key: (id: string) => ({ pk: `KEY#${id}`, sk: "KEY" }),
   warm: (name: string) => ({ pk: `WARM#${name}`, sk: "WARM" }),
+  /** All in one partition, so that one consistent query sees them all. */
+  slot: (number: number) => ({ pk: slotsPartition, sk: `SLOT#${digits(number, 6)}` }),
+  usage: (day: string, userId: string) => ({ pk: usagePartition(day), sk: `USER#${userId}` }),
+  base: { pk: "BASE", sk: "BASE" },
   flags: { pk: "FLAGS", sk: "FLAGS" },
   idempotency: (scope: string) => ({ pk: `IDEMPOTENCY#${scope}`, sk: "IDEMPOTENCY" }),
 } as const;
+
+export const slotsPartition = "SLOTS";
+export const usagePartition = (day: string) => `USAGE#${day}`;
 
 export const ownerOf = {
   tasks: (userId: string) => `TASKS#${userId}`,
@@ -59,13 +70,20 @@ export function recordItem(taskId: string, record: EventRecord, expiresAt: numbe
 
 export function warmItem(warm: WarmSandbox): Item & { pk: string; sk: string } {
   const { name, createdAt, expiresAt } = warm;
-  const ownedAt = `${String(createdAt).padStart(15, "0")}#${name}`;
+  const ownedAt = ownedSince(createdAt, name);
   return { ...warm, ...keyOf.warm(name), owner: ownerOf.warm, ownedAt, ttl: ttlOf(expiresAt) };
+}
+
+/** A place in a list that is ordered by time, for what has no id that is. */
+export function ownedSince(at: number, name: string): string {
+  return `${digits(at, 15)}#${name}`;
 }
 
 export const readWarm = (item: Item): WarmSandbox => warmSchema.parse(fieldsOf(item));
 export const readTask = (item: Item): Task => taskSchema.parse(fieldsOf(item));
 export const readSession = (item: Item): Session => sessionSchema.parse(fieldsOf(item));
+export const readSlot = (item: Item): Slot => slotSchema.parse(fieldsOf(item));
+export const readBase = (item: Item): Base => baseSchema.parse(fieldsOf(item));
 export const readKey = (item: Item): Key => keySchema.parse(fieldsOf(item));
 
 /** Records are many and large, and only ever written here: they are not parsed again. */

@@ -1,4 +1,5 @@
 import type {
+  Base,
   Clock,
   EventRecord,
   Flags,
@@ -9,9 +10,11 @@ import type {
   RecordPosition,
   Session,
   SessionGuard,
+  Slot,
   Store,
   Task,
   TaskGuard,
+  UsageRecord,
   WarmSandbox,
 } from "@concierge/core";
 
@@ -23,6 +26,9 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
   const keys = new Map<string, Key>();
   const idempotency = new Map<string, IdempotencyRecord>();
   const warm = new Map<string, WarmSandbox>();
+  const slots = new Map<number, Slot>();
+  const usage = new Map<string, UsageRecord>();
+  let base: Base | undefined;
   let flags: Flags = {};
 
   const live = <T extends { expiresAt: number }>(item: T | undefined): T | undefined =>
@@ -107,6 +113,27 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       return won(changed);
     },
 
+    async listSessions(userId, { limit, after }) {
+      const mine = [...sessions.values()].filter(
+        (session) =>
+          session.userId === userId && session.expiresAt > clock.now() && session.deletedAt === undefined,
+      );
+      const { items, next } = pageOf(
+        mine.map((session) => ({ id: placeOf(session), session })),
+        limit,
+        after,
+      );
+      return { items: items.map(({ session }) => session), next };
+    },
+
+    async listHoldingSessions(limit) {
+      const holding = [...sessions.values()].filter(
+        ({ sandbox, dueAt }) => sandbox !== undefined && dueAt !== undefined,
+      );
+      holding.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0));
+      return structuredClone(holding.slice(0, limit));
+    },
+
     async listWarm() {
       return structuredClone([...warm.values()]);
     },
@@ -129,6 +156,44 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
 
     async deleteWarm(name, from) {
       return warm.get(name)?.state === from && warm.delete(name);
+    },
+
+    async listSlots() {
+      return structuredClone([...slots.values()]).sort((a, b) => a.number - b.number);
+    },
+
+    async takeSlot(slot, over) {
+      if (slots.get(slot.number)?.name !== over) return false;
+      slots.set(slot.number, structuredClone(slot));
+      return true;
+    },
+
+    async freeSlot(number, name) {
+      return slots.get(number)?.name === name && slots.delete(number);
+    },
+
+    async getBase() {
+      return structuredClone(base);
+    },
+
+    async putBase(changed, seen) {
+      if ((base?.version ?? 0) !== seen) return false;
+      base = structuredClone(changed);
+      return true;
+    },
+
+    async addUsage(day, userId, counters) {
+      const before = usage.get(`${day} ${userId}`)?.counters ?? {};
+      const sums = Object.entries(counters).map(([name, by]) => [name, (before[name] ?? 0) + by]);
+      usage.set(`${day} ${userId}`, { day, userId, counters: { ...before, ...Object.fromEntries(sums) } });
+    },
+
+    async getUsage(day, userId) {
+      return structuredClone(usage.get(`${day} ${userId}`));
+    },
+
+    async listUsage(day) {
+      return structuredClone([...usage.values()].filter((record) => record.day === day));
     },
 
     async getFlags() {
@@ -175,6 +240,7 @@ function taskAllows(task: Task, guard: TaskGuard): boolean {
     (guard.claimUntilBefore === undefined || (claim !== undefined && claim.until < guard.claimUntilBefore)) &&
     (guard.claimId === undefined || claim?.id === guard.claimId) &&
     (guard.outputSeq === undefined || task.outputSeq === guard.outputSeq) &&
+    (!guard.uncounted || (task.countedTurn ?? 0) < guard.turn) &&
     (guard.deadlineAfter === undefined || task.deadlineAt > guard.deadlineAfter) &&
     (guard.cloneNonce === undefined || (task.cloneNonce ?? guard.cloneNonce) === guard.cloneNonce)
   );
@@ -186,6 +252,11 @@ function sessionAllows(session: Session | undefined, { lease, epoch }: SessionGu
   if (lease === null) return session?.lease === undefined || session.expiresAt <= now;
   const held = session?.lease;
   return held?.taskId === lease.taskId && held.turn === lease.turn && held.at === lease.at;
+}
+
+/** Where a session stands in its user's list: by when it was made. */
+function placeOf({ createdAt, key }: Session): string {
+  return `${String(createdAt).padStart(15, "0")}#${key}`;
 }
 
 function recordOrder({ turn, kind, seq }: RecordPosition): string {

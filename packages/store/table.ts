@@ -129,12 +129,37 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return { items: page.Items ?? [], more: page.LastEvaluatedKey !== undefined };
   };
 
+  /** All of a partition, as it is now. */
+  const readAll = async (pk: string): Promise<Item[]> => {
+    const items: Item[] = [];
+    let start: Item | undefined;
+    do {
+      const page: QueryCommandOutput = await client.send(
+        new QueryCommand({
+          TableName,
+          ConsistentRead: true,
+          KeyConditionExpression: "pk = :pk",
+          ExpressionAttributeValues: { ":pk": pk },
+          ...(start && { ExclusiveStartKey: start }),
+        }),
+      );
+      items.push(...(page.Items ?? []));
+      start = page.LastEvaluatedKey;
+    } while (start);
+    return items.filter((item) => isLive(item, clock.now()));
+  };
+
+  /** Adds to numbers, whether the item is there or not. */
+  const addUp = async (key: Key, parts: UpdateParts): Promise<void> => {
+    await client.send(new UpdateCommand({ TableName, Key: key, ...buildUpdate(parts) }));
+  };
+
   /** What is last put, stays. */
   const putAnyway = async (item: Item & Key): Promise<void> => {
     await client.send(new PutCommand({ TableName, Item: item }));
   };
 
-  return { get, put, putAnyway, update, remove, listOwned, listDue, readRange };
+  return { get, put, putAnyway, update, addUp, remove, listOwned, listDue, readRange, readAll };
 }
 
 function expressions({ expression, names, values }: Condition) {

@@ -10,9 +10,9 @@ export interface UpdateParts {
 }
 
 /** An UpdateItem's expressions; names are given as they are, and quoted here. */
-export function buildUpdate(parts: UpdateParts, condition: Condition) {
-  const names: Record<string, string> = { ...condition.names };
-  const values: Record<string, unknown> = { ...condition.values };
+export function buildUpdate(parts: UpdateParts, condition?: Condition) {
+  const names: Record<string, string> = { ...condition?.names };
+  const values: Record<string, unknown> = { ...condition?.values };
   const name = (attribute: string) => {
     names[`#${attribute}`] = attribute;
     return `#${attribute}`;
@@ -39,7 +39,7 @@ export function buildUpdate(parts: UpdateParts, condition: Condition) {
     UpdateExpression: [...clause("SET", sets), ...clause("ADD", adds), ...clause("REMOVE", removes)].join(
       " ",
     ),
-    ConditionExpression: condition.expression,
+    ...(condition && { ConditionExpression: condition.expression }),
     ...(Object.keys(names).length > 0 && { ExpressionAttributeNames: names }),
     ...(Object.keys(values).length > 0 && { ExpressionAttributeValues: values }),
   };

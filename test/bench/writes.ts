@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import {
   type Clock,
+  carryOut,
   continueTask,
   createFlagReader,
   createId,
@@ -10,7 +11,6 @@ import {
   type EndingDeps,
   type LaunchDeps,
   parseConfig,
-  provision,
   reportEnd,
   start,
   stop,
@@ -19,6 +19,7 @@ import {
 } from "@concierge/core";
 import { clientConfig, createTables, physicalName } from "@concierge/local";
 import { createMemoryProvider } from "@concierge/provider";
+import { SandboxSessionManager } from "@concierge/sessions";
 import { createDynamoStore } from "@concierge/store";
 import dynalite from "dynalite";
 import { topology } from "../../infra/topology.ts";
@@ -51,13 +52,15 @@ export const writes: Benchmark = {
 
     const { id } = await count("start", atMost, () => start(deps, userId, { prompt: "true" }));
     const first = { taskId: id, turn: 1 };
-    await count("provision, cold", undefined, () => provision(deps, first));
+    await count("provision, cold", undefined, () => carryOut(deps, { kind: "provision", ...first }));
     await count("a batch of output", atMost, () => takeOutput(deps, first, batch));
     await count("a beat", undefined, () => takeBeat(deps, first, "none"));
     await count("an end, by the runner", atMost, () => reportEnd(deps, first, { ...end, lastSeq: 1 }));
 
     await count("continue", atMost, () => continueTask(deps, userId, id, { prompt: "true" }));
-    await count("provision, reused", undefined, () => provision(deps, { taskId: id, turn: 2 }));
+    await count("provision, reused", undefined, () =>
+      carryOut(deps, { kind: "provision", taskId: id, turn: 2 }),
+    );
     const stopped = await count("stop, of a running turn", atMost, () => stop(deps, userId, id));
     if (stopped.state.status !== "stopped") throw new Error(`it is ${stopped.state.status}, not stopped`);
     await count("stop, of a stopped one", 0, () => stop(deps, userId, id));
@@ -99,7 +102,7 @@ function composeDeps(client: DynamoDBClient): EndingDeps & LaunchDeps {
   };
   const config = parseConfig({ CONCIERGE_DEFAULT_AGENT: "shell", CONCIERGE_STAGE: "bench" });
   const store = createDynamoStore({ client, tableName: physicalName("Table"), clock });
-  return {
+  const deps = {
     config,
     clock,
     ids: {
@@ -119,4 +122,5 @@ function composeDeps(client: DynamoDBClient): EndingDeps & LaunchDeps {
     runner: "",
     callbackUrl: "http://127.0.0.1",
   };
+  return { ...deps, sessions: new SandboxSessionManager({ ...config, ...deps }) };
 }

@@ -7,6 +7,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "packages/queue": ["@concierge/core"],
   "packages/provider": ["@concierge/core"],
   "packages/git": ["@concierge/core"],
+  "packages/sessions": ["@concierge/core"],
   "packages/runner": [],
   // Its help shows how it is imported.
   "packages/vercel-sandbox-local": ["vercel-sandbox-local"],
@@ -15,6 +16,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "@concierge/core",
     "@concierge/store",
     "@concierge/queue",
+    "@concierge/sessions",
     "@concierge/provider",
     "@concierge/git",
   ],

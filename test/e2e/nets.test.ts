@@ -67,8 +67,8 @@ describe("orphans", () => {
 
     const young = await client.json("POST", "/v1/reap", { dryRun: true });
     expect(young).toMatchObject({ orphans: [], complete: true, failures: [] });
-    expect(await provider.find("concierge-dev-orphan-1")).toBeDefined();
-    expect(await provider.find(sandbox?.name ?? "")).toBeDefined();
+    expect(await provider.probe("concierge-dev-orphan-1")).toMatchObject({ health: "healthy" });
+    expect(await provider.probe(sandbox?.name ?? "")).toMatchObject({ health: "healthy" });
   });
 });
 

@@ -101,8 +101,8 @@ describe("a task, from start to output", () => {
     const { id } = await client.start("true", { keepAlive: false });
     const { sandbox } = await client.ended(id);
     await expect
-      .poll(() => concierge.provider.find(sandbox?.name ?? ""), { timeout: 10_000 })
-      .toBeUndefined();
+      .poll(() => concierge.provider.probe(sandbox?.name ?? ""), { timeout: 10_000 })
+      .toEqual({ health: "gone" });
   });
 
   it("20 at once, in 20 sessions, end each with exactly its own output", async () => {

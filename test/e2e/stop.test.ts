@@ -82,12 +82,12 @@ describe("a stop ends", () => {
     const stopped = await client.stop(id);
     expect(stopped).toMatchObject({ httpStatus: 200, status: "stopped" });
     expect(alive(mark)).toEqual([]);
-    expect(await provider.find(stopped.sandbox?.name ?? "")).toBeUndefined();
+    expect(await provider.probe(stopped.sandbox?.name ?? "")).toEqual({ health: "gone" });
 
     await client.continue(id, "echo again");
     const again = await client.ended(id);
     expect(again).toMatchObject({ status: "succeeded", sandbox: { origin: "cold", epoch: 2 } });
-    expect(await provider.find(stopped.sandbox?.name ?? "")).toBeUndefined();
+    expect(await provider.probe(stopped.sandbox?.name ?? "")).toEqual({ health: "gone" });
   });
 
   it("once, however many ask at once and through whichever process", async () => {
@@ -130,7 +130,7 @@ describe("a stop that comes early", () => {
     const creating = (await client.events(id)).find(({ step }) => step === "creating");
     const name = String(creating?.detail);
     await expect.poll(() => finishedCreates(control), { timeout: 10_000 }).toBe(before + 1);
-    await expect.poll(() => provider.find(name), { timeout: 10_000 }).toBeUndefined();
+    await expect.poll(() => provider.probe(name), { timeout: 10_000 }).toEqual({ health: "gone" });
     expect((await client.output(id)).length).toBe(0);
   });
 

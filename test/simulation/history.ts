@@ -47,6 +47,11 @@ async function use(options: HistoryOptions, user: string, requests: number): Pro
     } else if (wish < 0.55) {
       const answer = await world.call(actor, "stop", (deps) => world.verbs.stop(deps, user, id));
       if (answer?.ok) checkStopped(watch, answer.value);
+    } else if (wish < 0.62) {
+      const name = { userId: user, sessionKey: random.pick(sessionKeys) };
+      await (random.chance(0.7)
+        ? world.call(actor, "prepare", (deps) => world.verbs.requestSession(deps, name))
+        : world.call(actor, "delete", (deps) => world.verbs.deleteSession(deps, name)));
     } else if (wish < 0.95) {
       const request = { prompt: "go on", env: { SECRET: `${canary}${user}-${i}` } };
       await world.call(actor, "continue", (deps) => world.verbs.continueTask(deps, user, id, request));
@@ -127,7 +132,11 @@ async function loseSandboxes({ scheduler, random, world, weather }: HistoryOptio
   for (;;) {
     await scheduler.sleep(actor, "may fail", 20_000);
     const names = world.sandboxes.sandboxes().map(({ name }) => name);
-    if (names.length > 0 && random.chance(weather().sandboxLost)) world.sandboxes.lose(random.pick(names));
+    if (names.length > 0 && random.chance(weather().sandboxLost)) {
+      const name = random.pick(names);
+      if (random.chance(0.5)) world.sandboxes.lose(name);
+      else world.sandboxes.stop(name);
+    }
   }
 }
 

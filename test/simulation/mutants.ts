@@ -128,11 +128,12 @@ export const mutants: readonly NamedMutant[] = [
     plant: () => ({
       ports: (deps) =>
         withProvider(deps, {
-          async find(name) {
-            const live = await deps.provider.find(name);
-            if (live) return live;
+          async probe(name) {
+            const found = await deps.provider.probe(name);
+            if (found.health !== "gone") return found;
             const tags = { app: "concierge", stage: deps.config.stage };
-            return await deps.provider.create({ name, tags, timeoutMs: 300_000 });
+            const sandbox = await deps.provider.create({ name, tags, timeoutMs: 300_000 });
+            return { health: "healthy" as const, sandbox };
           },
         }),
     }),

@@ -1,15 +1,15 @@
 import type { Store, Task } from "@concierge/core";
-import type { AllDeps, Mutant } from "./world.ts";
+import type { Mutant, Ports } from "./world.ts";
 
 type ChangeTask = Parameters<Store["changeTask"]>;
 type ChangeSession = Parameters<Store["changeSession"]>;
 type Push = Parameters<NonNullable<Mutant["verbs"]>["grantPush"] & object>[2];
 
-export function withStore(deps: AllDeps, store: Partial<Store>): AllDeps {
+export function withStore(deps: Ports, store: Partial<Store>): Ports {
   return { ...deps, store: overridden(deps.store, store) };
 }
 
-export function withProvider(deps: AllDeps, provider: Partial<AllDeps["provider"]>): AllDeps {
+export function withProvider(deps: Ports, provider: Partial<Ports["provider"]>): Ports {
   return { ...deps, provider: overridden(deps.provider, provider) };
 }
 

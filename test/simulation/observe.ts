@@ -37,6 +37,11 @@ export function observeStore(store: Store, watch: Watch): Store {
       if (won) watch.warm.delete(name);
       return won;
     },
+    async putBase(base, seen) {
+      const won = await store.putBase(base, seen);
+      if (won && base.state === "building") watch.named(base.name);
+      return won;
+    },
     async putRecord(taskId, record, expiresAt) {
       watch.keepsSecrets("a record", record.kind === "progress" ? record : recordText(record.chunks));
       await store.putRecord(taskId, record, expiresAt);
@@ -50,7 +55,9 @@ export function observeProvider(provider: Provider, watch: Watch): Provider {
     ...provider,
     async create(options) {
       watch.creating(options.name, options.tags);
-      return await provider.create(options);
+      const made = await provider.create(options);
+      watch.created();
+      return made;
     },
     async writeFiles(sandbox, files) {
       for (const { content } of files) if (typeof content === "string") watch.keepsSecrets("a file", content);
@@ -66,9 +73,9 @@ export function observeProvider(provider: Provider, watch: Watch): Provider {
       after();
       return result;
     },
-    async remove(name) {
+    async remove(name, options) {
       watch.removing(name);
-      await provider.remove(name);
+      await provider.remove(name, options);
     },
   };
 }

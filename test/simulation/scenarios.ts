@@ -29,7 +29,14 @@ export interface Scenario {
   set(stage: Stage): Promise<void>;
 }
 
-const config = configOf({ max: 100, warm: 0 });
+const config = configOf({
+  max: 100,
+  perUser: undefined,
+  warm: 0,
+  idleMs: 240_000,
+  lifeMs: 18_000_000,
+  setup: false,
+});
 const startAt = 1_800_000_000_000;
 /** The deadline's process is a minute ahead: for it the deadline has passed, for the others it has not. */
 const aheadMs = 60_000;
@@ -192,14 +199,14 @@ async function hold({ settle }: Stage, ...parts: readonly string[]): Promise<voi
 /** The held worker's claim runs out, and another takes the turn over. */
 function takeOver({ scheduler, begin, world }: Stage): void {
   scheduler.pass(limits.claimMs + 1);
-  begin("worker", "takes over", 0, (deps) => world.verbs.provision(deps, which));
+  begin("worker", "takes over", 0, (deps) => world.verbs.carryOut(deps, { kind: "provision", ...which }));
 }
 
 function withoutSweep(deps: AllDeps): AllDeps {
   const sweep = async (): Promise<never> => {
     throw new ProviderError("transient", "The provider failed.");
   };
-  return withProvider(deps, { sweep });
+  return { ...deps, ...withProvider(deps, { sweep }) };
 }
 
 /** A user's stop, which has read the task: from here its view only gets older. */

@@ -45,7 +45,16 @@ export async function simulate({
 }: RunOptions): Promise<RunResult> {
   const random = createRandom(seed);
   let weather = drawWeather(random);
-  const watch = createWatch();
+  const flags = drawFlags(random);
+  const config = configOf({
+    max: random.pick([3, 100]),
+    perUser: random.chance(0.3) ? 1 : undefined,
+    warm: random.pick([0, 0, 2]),
+    idleMs: random.pick([60_000, 240_000]),
+    lifeMs: random.pick([200_000, 18_000_000]),
+    setup: random.chance(0.3),
+  });
+  const watch = createWatch(config.poolMax);
   const scheduler = createScheduler({
     startAt,
     plan: randomPlan(random, weather),
@@ -57,8 +66,6 @@ export async function simulate({
       return watch.violations.length > 0;
     },
   });
-  const flags = drawFlags(random);
-  const config = configOf({ max: random.pick([3, 100]), warm: random.pick([0, 0, 2]) });
   const world = createWorld({
     scheduler,
     random,

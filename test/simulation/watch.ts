@@ -45,7 +45,8 @@ export type Watch = ReturnType<typeof createWatch>;
 /**
  * Sees every write and every effect at the moment it takes place, and says which of them must not have:
  *
- *   1  no two agents live at once in a session, and no session is taken from a turn that has not ended
+ *   1  no two agents live at once in a session, no session is taken from a turn that has not ended, and no more
+ *      sandboxes that a record names run than there may be
  *   2  no grant and no moved ref once a turn is being ended, and no ref without a grant
  *   3  nothing of a turn lives, or is launched, once an end is written that was not the runner's own word
  *   4  a launch finds its timers armed; the rest when all has settled (settle.ts)
@@ -56,7 +57,7 @@ export type Watch = ReturnType<typeof createWatch>;
  *   9  a sandbox has one session for ever; another user's task can not be stopped (the api's routes: functions/)
  *   10 no canary in what is written, sent, told, counted, or put on a command line (masking of output: packages/runner)
  */
-export function createWatch() {
+export function createWatch(cap = Number.POSITIVE_INFINITY) {
   const violations: Violation[] = [];
   const tasks = new Map<string, Task>();
   const sessions = new Map<string, Session>();
@@ -95,6 +96,12 @@ export function createWatch() {
       if (after.turn !== before.turn + 1 || !isTerminal(from) || to !== "queued") {
         report(6, `${after.id} went from turn ${before.turn}, ${from}, to turn ${after.turn}, ${to}`);
       }
+      return;
+    }
+    if (isTerminal(from)) {
+      // That what it used was counted is all that may be written of it.
+      if (JSON.stringify(after.state) !== JSON.stringify(before.state))
+        report(6, `${key} went from ${from} to ${to}`);
       return;
     }
     if (!mayBecome[from].includes(to)) report(6, `${key} went from ${from} to ${to}`);
@@ -196,7 +203,8 @@ export function createWatch() {
   /** What can be told from looking, after each step. */
   function look(): void {
     const names = new Set(world?.sandboxes().map(({ name }) => name));
-    for (const name of alive) if (!names.has(name)) gone.add(name);
+    // One whose time is over is still there, and may be resumed; what was removed may not.
+    for (const name of alive) if (!names.has(name) && !world?.exists(name)) gone.add(name);
     for (const name of names) if (gone.has(name) && !alive.has(name)) report(7, `${name} came back`);
     alive = names;
 
@@ -230,6 +238,16 @@ export function createWatch() {
     creating,
     keepsSecrets,
     look,
+    /** Something that was made for no session is about to be. */
+    named: (name: string) => void madeAhead.add(name),
+    /** Called after each create: of those that a record names there are never more than there may be. */
+    created() {
+      const named = new Set(
+        [...sessions.values(), ...warm.values()].map((one) => ("key" in one ? one.sandbox?.name : one.name)),
+      );
+      const running = world?.sandboxes().filter(({ name }) => named.has(name)) ?? [];
+      if (running.length > cap) report(1, `${running.length} sandboxes run; there may be ${cap}`);
+    },
     armed({ kind, taskId, turn }: Timer) {
       armed.add(`${kind} ${keyOf({ id: taskId, turn })}`);
     },

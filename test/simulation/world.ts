@@ -11,6 +11,7 @@ import {
   type WorkMessage,
 } from "@concierge/core";
 import { createMemoryProvider } from "@concierge/provider";
+import { SandboxSessionManager } from "@concierge/sessions";
 import { createMemoryStore } from "@concierge/store";
 import { topology } from "../../infra/topology.ts";
 import type { Weather } from "./faults.ts";
@@ -25,13 +26,15 @@ import { verbs as coreVerbs, type Verbs } from "./verbs.ts";
 import { canary, type Watch } from "./watch.ts";
 
 export type AllDeps = LaunchDeps & EndingDeps;
+/** What stands between the core and the world; sessions are given out of it. */
+export type Ports = Omit<AllDeps, "sessions">;
 export type Role = "api" | "worker" | "timer" | "reaper";
 
 /** A deliberate bug: it stands between the core and its ports, or in the place of a verb. */
 export interface Mutant {
   /** A table that does not keep to its contract. */
   table?: (store: Store) => Store;
-  ports?: (deps: AllDeps, role: Role) => AllDeps;
+  ports?: (deps: Ports, role: Role) => Ports;
   verbs?: Partial<Verbs>;
 }
 
@@ -53,14 +56,28 @@ const instances: Record<Role, number> = { api: 3, worker: 3, timer: 2, reaper: 2
 const requestTimeoutMs = 15_000;
 
 /** The configuration of a run, with a pool or without. */
-export function configOf(pool: { max: number; warm: number }): Config {
+export function configOf(pool: Pool): Config {
   return parseConfig({
     CONCIERGE_STAGE: "simulation",
     CONCIERGE_DEFAULT_AGENT: "shell",
-    SESSION_IDLE_TIMEOUT_MS: "240000",
+    SESSION_IDLE_TIMEOUT_MS: String(pool.idleMs),
+    SANDBOX_MAX_LIFE_MS: String(pool.lifeMs),
     POOL_MAX_SANDBOXES: String(pool.max),
     POOL_WARM_TARGET: String(pool.warm),
+    ...(pool.perUser !== undefined && { POOL_MAX_PER_USER: String(pool.perUser) }),
+    ...(pool.setup && { SANDBOX_SETUP: "install" }),
   });
+}
+
+export interface Pool {
+  max: number;
+  perUser: number | undefined;
+  warm: number;
+  /** How long idle ones are kept, and how long one may live. */
+  idleMs: number;
+  lifeMs: number;
+  /** Something is installed into each, so that there is a base snapshot. */
+  setup: boolean;
 }
 
 /** The whole of Concierge in one thread: the real verbs, each port with the scheduler in front of it. */
@@ -108,7 +125,7 @@ export function createWorld(options: WorldOptions) {
     handle: (message) =>
       succeeds(
         invoke("worker", message.kind, (deps) =>
-          message.kind === "provision" ? verbs.provision(deps, message) : verbs.release(deps, message),
+          message.kind === "release" ? verbs.release(deps, message) : verbs.carryOut(deps, message),
         ),
       ),
   });
@@ -129,7 +146,7 @@ export function createWorld(options: WorldOptions) {
       sleep: (ms: number, signal?: AbortSignal) => scheduler.sleep(actor, "sleeps", ms, signal),
     };
     const steppedStore = stepped(scheduler, actor, "store", store);
-    const deps: AllDeps = {
+    const deps = {
       config,
       clock: actorClock,
       ids: {
@@ -155,12 +172,13 @@ export function createWorld(options: WorldOptions) {
         },
       }),
       flags: createFlagReader({ store: steppedStore, clock: actorClock }, options.flags),
-      metrics: { count: (name) => watch.keepsSecrets("a metric", name) },
+      metrics: { count: (name: string) => watch.keepsSecrets("a metric", name) },
       sealer,
       runner: "the runner",
       callbackUrl: "http://concierge",
     };
-    return mutant?.ports?.(deps, role) ?? deps;
+    const given = mutant?.ports?.(deps, role) ?? deps;
+    return { ...given, sessions: new SandboxSessionManager({ ...config, ...given, keepOnShutdown: true }) };
   }
 
   let invocations = 0;

@@ -39,6 +39,7 @@ const endSchema = z.strictObject({
   signal: z.string().max(32).nullable(),
   reason: z.enum(["exited", "deadline", "inactivity", "agent_missing", "clone_failed", "runner_error"]),
   outputCutBytes: z.int().min(0),
+  agentMs: z.int().min(0).optional(),
   text: z.string().max(4000),
   detail: z.string().max(4000).optional(),
   commit: commitSchema.optional(),

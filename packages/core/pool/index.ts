@@ -1,26 +1,31 @@
-import type { SandboxDeps } from "../deps.ts";
-import { app, sandboxMaxMs, warmAtOnce } from "../limits.ts";
+import { makeSandbox, silently } from "../base/make.ts";
+import type { RoomDeps, SandboxDeps } from "../deps.ts";
+import { NoRoomError } from "../errors.ts";
+import { app, warmAtOnce } from "../limits.ts";
 import type { LiveSandbox } from "../ports.ts";
 import { claimable, decideRefill, isSpent } from "./decide.ts";
+import { confirmSlot, takeSlot } from "./slots.ts";
 
 /** Takes a warm sandbox for a session by one conditional write: nobody else can have it, now or later. */
 export async function claimWarm(
-  { store, clock, config }: SandboxDeps,
+  { store, clock, config }: Pick<RoomDeps, "store" | "clock" | "config">,
   session: { userId: string; sessionKey: string },
   untilAt: number,
 ): Promise<LiveSandbox | undefined> {
   if (config.warmTarget === 0) return undefined;
-  for (const { name, createdAt, expiresAt, sessionId } of claimable(await store.listWarm(), untilAt)) {
+  for (const warm of claimable(await store.listWarm(), untilAt)) {
+    const { name, createdAt, expiresAt, sessionId } = warm;
     const { userId, sessionKey } = session;
     const claimedAt = clock.now();
     const claimed = { state: "claimed", name, createdAt, expiresAt, claimedAt, userId, sessionKey } as const;
-    if (await store.changeWarm(name, "ready", claimed)) return { name, sessionId, expiresAt };
+    if (await store.changeWarm(name, "ready", claimed))
+      return { name, sessionId, startedAt: createdAt, expiresAt };
   }
   return undefined;
 }
 
 /** Makes what is missing, and lets go of what nobody can want any more. Tells how many were made. */
-export async function refill(deps: SandboxDeps, room: number): Promise<number> {
+export async function refill(deps: SandboxDeps): Promise<number> {
   const { store, provider, clock, config } = deps;
   const now = clock.now();
   const warm = await store.listWarm();
@@ -29,18 +34,34 @@ export async function refill(deps: SandboxDeps, room: number): Promise<number> {
     if (sandbox.state !== "claimed") await provider.remove(sandbox.name);
     await store.deleteWarm(sandbox.name, sandbox.state);
   }
+  if (config.warmTarget === 0) return 0;
+  const room = config.poolMax - (await store.listSlots()).length;
   const missing = decideRefill(warm, { target: config.warmTarget, room, atMost: warmAtOnce }, now);
-  await Promise.all(Array.from({ length: missing }, () => makeWarm(deps)));
-  return missing;
+  const made = await Promise.all(Array.from({ length: missing }, () => makeWarm(deps)));
+  return made.filter(Boolean).length;
 }
 
 /** Named in the table before it exists, as every other. */
-async function makeWarm({ store, provider, clock, ids, config }: SandboxDeps): Promise<void> {
+async function makeWarm(deps: SandboxDeps): Promise<boolean> {
+  const { store, clock, ids, config } = deps;
   const createdAt = clock.now();
   const name = `${app}-${config.stage}-warm-${ids.warm()}`;
-  const made = { name, createdAt, expiresAt: createdAt + sandboxMaxMs };
-  if (!(await store.createWarm({ state: "creating", ...made }))) return;
+  const made = { name, createdAt, expiresAt: createdAt + config.sandboxMaxMs };
+  const slot = await tookSlot(deps, name);
+  if (slot === undefined || !(await store.createWarm({ state: "creating", ...made }))) return false;
+  await confirmSlot(deps, slot, name, { pool: "warm" });
   const tags = { app, stage: config.stage, pool: "warm" };
-  const { sessionId, expiresAt } = await provider.create({ name, tags, timeoutMs: sandboxMaxMs });
-  await store.changeWarm(name, "creating", { state: "ready", ...made, sessionId, expiresAt });
+  const timeoutMs = config.sandboxMaxMs;
+  const { sandbox } = await makeSandbox(deps, { name, tags, timeoutMs }, silently);
+  const { sessionId, expiresAt } = sandbox;
+  return await store.changeWarm(name, "creating", { state: "ready", ...made, sessionId, expiresAt });
+}
+
+async function tookSlot(deps: SandboxDeps, name: string): Promise<number | undefined> {
+  try {
+    return (await takeSlot(deps, name, { pool: "warm" })).number;
+  } catch (error) {
+    if (error instanceof NoRoomError) return undefined;
+    throw error;
+  }
 }

@@ -21,3 +21,15 @@ export const warmSchema = z.discriminatedUnion("state", [
 
 export type WarmSandbox = z.infer<typeof warmSchema>;
 export type ReadyWarmSandbox = Extract<WarmSandbox, { state: "ready" }>;
+
+/** The right to one sandbox. There are as many numbers as there may be sandboxes. */
+export const slotSchema = z.strictObject({
+  number: z.int().nonnegative(),
+  name: z.string(),
+  at: time,
+  userId: z.string().optional(),
+  sessionKey: z.string().optional(),
+  pool: z.enum(["warm", "base"]).optional(),
+});
+
+export type Slot = z.infer<typeof slotSchema>;

@@ -1,12 +1,14 @@
 import { z } from "zod";
+import { keepBaseFresh } from "../base/index.ts";
 import type { EndingDeps } from "../deps.ts";
 import { app, longestCreateMs } from "../limits.ts";
+import { inParallel } from "../parallel.ts";
 import { refill } from "../pool/index.ts";
+import { freeStaleSlots } from "../pool/slots.ts";
 import type { ListedSandbox } from "../ports.ts";
 import { reapSession } from "../session/reap.ts";
 import { decideDue } from "../task/decide.ts";
 import { act } from "../task/timer.ts";
-import { inParallel } from "./parallel.ts";
 
 const atOnce = 8;
 const perSweep = 200;
@@ -56,7 +58,7 @@ export async function reap(
     durationMs: 0,
   };
   const sweep = { deps, report, dryRun: options.dryRun, until: startedAt + options.maxMs };
-  for (const part of [reapTasks, reapSessions, reapSandboxes]) {
+  for (const part of [reapTasks, reapSessions, reapSandboxes, reapPool]) {
     await part(sweep).catch((error: unknown) => fail(report, error));
   }
   report.durationMs = clock.now() - startedAt;
@@ -118,9 +120,15 @@ async function reapSandboxes(sweep: Sweep): Promise<void> {
     report.complete = false;
     return;
   }
-  const room = deps.config.poolMax - live;
-  if (room < 0) await evict(sweep, -room);
-  else if (!dryRun) report.warmed = await refill(deps, room);
+  const excess = live - deps.config.poolMax;
+  if (excess > 0) await evict(sweep, excess);
+  else if (!dryRun) report.warmed = await refill(deps);
+}
+
+async function reapPool({ deps, dryRun }: Sweep): Promise<void> {
+  if (dryRun) return;
+  await freeStaleSlots(deps);
+  await keepBaseFresh(deps);
 }
 
 /** Made by someone who died before he could say so. */
@@ -146,6 +154,10 @@ async function isNamed(
   { name, createdAt, tags }: ListedSandbox,
 ): Promise<boolean> {
   if (clock.now() - createdAt < longestCreateMs) return true;
+  if (tags.pool === "base") {
+    const base = await store.getBase();
+    return base?.state === "building" && base.name === name && base.until > clock.now();
+  }
   const warm = tags.pool === "warm" ? await store.getWarm(name) : undefined;
   if (warm && warm.state !== "claimed") return true;
   // Its session may be about to have it.

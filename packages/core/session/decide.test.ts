@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { leaseGraceMs } from "../limits.ts";
 import { aTask } from "../testing.ts";
-import { decideLease, reusableSandbox } from "./decide.ts";
+import { decideLease, decideLife, decideRoom } from "./decide.ts";
 import type { Session } from "./schema.ts";
 
 const now = 1_000_000;
@@ -48,17 +48,71 @@ describe("whether a turn may have the session", () => {
   });
 });
 
-describe("a sandbox worth asking for", () => {
+describe("a session's room", () => {
   const made = { name: "box", createdAt: 1 };
-  const ready = { state: "ready", ...made, sessionId: "s", expiresAt: now + 1 } as const;
+  const ready = {
+    state: "ready",
+    ...made,
+    sessionId: "s",
+    origin: "cold",
+    startedAt: now - 10,
+    expiresAt: now + 1,
+    extendedAt: now - 10,
+  } as const;
+  const creating = { state: "creating", ...made, by: "another", until: now + 1000 } as const;
 
   it.each([
-    ["none", undefined, false],
-    ["one that is ready", ready, true],
-    ["one that has expired", { ...ready, expiresAt: now }, false],
-    ["one that a worker may have made before it died", { state: "creating", ...made } as const, true],
-    ["one that is being given up", { state: "releasing", ...made } as const, false],
-  ])("%s", (_what, sandbox, worth) => {
-    expect(reusableSandbox(session(sandbox ? { sandbox } : {}), now) !== undefined).toBe(worth);
+    ["is made where there is none", undefined, "make"],
+    ["is probed where there is one", ready, "probe"],
+    ["is probed where its time is over: it may be resumed", { ...ready, expiresAt: now }, "probe"],
+    ["is waited for while another makes it", creating, "wait"],
+    ["is looked for when its maker has taken too long", { ...creating, until: now }, "look for"],
+    ["is looked for at once by who began to make it", { ...creating, by: "me" }, "look for"],
+    ["is made anew while the one before is given up", { state: "releasing", ...made } as const, "make"],
+  ] as const)("%s", (_what, sandbox, kind) => {
+    expect(decideRoom(session(sandbox ? { sandbox } : {}), "me", now).kind).toBe(kind);
+  });
+});
+
+describe("a sandbox's life", () => {
+  const idleMs = 30 * 60_000;
+  const maxMs = 300 * 60_000;
+  const at = (startedAgoMs: number, leftMs: number, extendedAgoMs: number) => ({
+    startedAt: now - startedAgoMs,
+    expiresAt: now + leftMs,
+    extendedAt: now - extendedAgoMs,
+  });
+  const hour = 60 * 60_000;
+
+  it.each([
+    ["is long enough", at(1000, idleMs, 1000), 60_000, { kind: "lasts" }],
+    [
+      "is pushed out by what it lost",
+      at(hour, idleMs - 90_000, 90_000),
+      60_000,
+      { kind: "extend", byMs: 90_000 },
+    ],
+    ["is pushed out once a minute at the most", at(hour, idleMs - 30_000, 30_000), 60_000, { kind: "lasts" }],
+    [
+      "is pushed out at once where a turn needs it",
+      at(hour, 50_000, 10),
+      60_000,
+      { kind: "extend", byMs: idleMs - 50_000 },
+    ],
+    [
+      "is never pushed past the plan's end",
+      at(maxMs - hour / 4, 60_000, hour),
+      60_000,
+      { kind: "extend", byMs: hour / 4 - 60_000 },
+    ],
+    ["is over before the turn is: it moves", at(maxMs - hour, 60_000, hour), 2 * hour, { kind: "move" }],
+    [
+      "is the longest there is, for a turn that is longer",
+      at(1000, maxMs - 1000, 1000),
+      2 * maxMs,
+      { kind: "lasts" },
+    ],
+  ] as const)("%s", (_what, life, untilMs, verdict) => {
+    expect(decideLife(life, { until: now + untilMs, idleMs, maxMs }, now)).toEqual(verdict);
   });
 });

@@ -1,6 +1,8 @@
-import { leaseGraceMs, longestCreateMs } from "../limits.ts";
+import { createPollMs, extendEveryMs, leaseGraceMs, longestCreateMs } from "../limits.ts";
 import { isTerminal, type Task } from "../task/schema.ts";
-import type { Lease, Session, SessionSandbox } from "./schema.ts";
+import type { Lease, ReadySandbox, Session, SessionSandbox } from "./schema.ts";
+
+type CreatingSandbox = Extract<SessionSandbox, { state: "creating" }>;
 
 export type LeaseVerdict =
   | { kind: "mine" }
@@ -32,12 +34,54 @@ export function decideLease(
   return held ? { kind: "busy", holder: lease } : { kind: "free", over: lease };
 }
 
-/** A sandbox the session may still have: worth asking the provider for before another is made. */
-export function reusableSandbox(session: Session, now: number): SessionSandbox | undefined {
-  const sandbox = session.sandbox;
-  if (!sandbox || sandbox.state === "releasing") return undefined;
-  return sandbox.state === "ready" && sandbox.expiresAt <= now ? undefined : sandbox;
+export type RoomVerdict =
+  | { kind: "probe"; sandbox: ReadySandbox }
+  /** Another makes it: it is his for so long. */
+  | { kind: "wait"; ms: number }
+  /** Whoever was making it is gone; it may have come into being. */
+  | { kind: "look for"; sandbox: CreatingSandbox }
+  | { kind: "make" };
+
+/** What is to be done for the session to have a sandbox; `by` is who asks. */
+export function decideRoom({ sandbox }: Session, by: string, now: number): RoomVerdict {
+  switch (sandbox?.state) {
+    case "ready":
+      return { kind: "probe", sandbox };
+    case "creating":
+      if (sandbox.by === by || sandbox.until <= now) return { kind: "look for", sandbox };
+      return { kind: "wait", ms: Math.min(createPollMs, sandbox.until - now) };
+    case "releasing":
+    case undefined:
+      return { kind: "make" };
+  }
 }
+
+export type LifeVerdict = { kind: "lasts" } | { kind: "extend"; byMs: number } | { kind: "move" };
+
+/**
+ * Whether a sandbox lives long enough for a use, and is kept for as long as idle ones are.
+ *
+ *   started            now          until        wanted            the plan's end
+ *   ───┬────────────────┬─────────────┬─────────────┬───────────────────┬──────►
+ *      │                │ must last   │ should last │ can not be passed
+ */
+export function decideLife(
+  { startedAt, expiresAt, extendedAt }: Pick<ReadySandbox, "startedAt" | "expiresAt" | "extendedAt">,
+  { until, idleMs, maxMs }: { until: number; idleMs: number; maxMs: number },
+  now: number,
+): LifeVerdict {
+  const end = startedAt + maxMs;
+  // Another would last longer by what this one has lived; for less than a moment it is not worth it.
+  if (end < until && now - startedAt > moveWorthMs) return { kind: "move" };
+  const wanted = Math.min(Math.max(until, now + idleMs), end);
+  if (expiresAt >= wanted) return { kind: "lasts" };
+  const isPressing = expiresAt < Math.min(until, end);
+  return isPressing || now - extendedAt >= extendEveryMs
+    ? { kind: "extend", byMs: wanted - expiresAt }
+    : { kind: "lasts" };
+}
+
+const moveWorthMs = 60_000;
 
 /** The same holding, made distinct: by any clock later than before, so that no holding ever looks like an older one. */
 export function renewed(lease: Lease, now: number): Lease {

@@ -1,5 +1,6 @@
 import type { SandboxDeps } from "../deps.ts";
-import { release, whoHolds } from "./index.ts";
+import { giveUp } from "./decide.ts";
+import { release, whoHolds } from "./release.ts";
 import type { Session } from "./schema.ts";
 
 export type SessionFate = "kept" | "released" | "forgotten";
@@ -16,7 +17,7 @@ export async function reapSession(
   const now = clock.now();
   if (!dryRun) await clearTombstones(deps, session, now);
   const { held, idleSince } = await whoHolds(store, session, now);
-  const idleAt = idleSince + config.sessionIdleMs;
+  const idleAt = Math.max(idleSince + config.sessionIdleMs, session.keptUntil ?? 0);
 
   const isFree = session.sandbox !== undefined && !held;
   const gone = isFree && (await isGone(deps, session));
@@ -30,20 +31,30 @@ export async function reapSession(
   return "released";
 }
 
+/** Gone, or never made by whoever began to. One whose time is over but that can be resumed is still the session's. */
 async function isGone({ provider, clock }: SandboxDeps, { sandbox }: Session): Promise<boolean> {
+  if (sandbox?.state === "creating") return sandbox.until <= clock.now();
   if (sandbox?.state !== "ready") return false;
-  return sandbox.expiresAt <= clock.now() || (await provider.find(sandbox.name)) === undefined;
+  return (await provider.probe(sandbox.name)).health === "gone";
 }
 
-async function forget({ store }: SandboxDeps, session: Session): Promise<SessionFate> {
-  const { userId, key, epoch, lease = null } = session;
+async function forget({ store, provider, clock }: SandboxDeps, session: Session): Promise<SessionFate> {
+  const { userId, key, epoch, lease = null, sandbox } = session;
   // Under the lease too: a turn that has just taken the session may find by its own clock that the sandbox still lives.
-  await store.changeSession(
+  const forgotten = await store.changeSession(
     userId,
     key,
     { epoch, lease },
-    { set: { epoch: epoch + 1 }, remove: ["sandbox", "dueAt"] },
+    sandbox?.state === "creating"
+      ? { set: { epoch: epoch + 1, ...giveUp(session, clock.now()) }, remove: ["sandbox"] }
+      : {
+          set: { epoch: epoch + 1, lost: "gone" },
+          remove: session.tombstones ? ["sandbox"] : ["sandbox", "dueAt"],
+        },
   );
+  if (!forgotten.won || !sandbox) return "forgotten";
+  if (sandbox.state === "creating") await provider.remove(sandbox.name);
+  if (sandbox.slot !== undefined) await store.freeSlot(sandbox.slot, sandbox.name);
   return "forgotten";
 }
 

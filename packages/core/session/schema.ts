@@ -1,13 +1,36 @@
 import { z } from "zod";
+import { origins } from "../task/schema.ts";
 
 const time = z.int().nonnegative();
 
-const sandbox = { name: z.string(), createdAt: time };
+const sandbox = {
+  name: z.string(),
+  createdAt: time,
+  /** The slot it counts against the cap with. */
+  slot: z.int().nonnegative().optional(),
+};
 
 /** The session's one sandbox. It is `creating` from before the provider is asked, so that none exists unnamed. */
 export const sandboxSchema = z.discriminatedUnion("state", [
-  z.strictObject({ state: z.literal("creating"), ...sandbox }),
-  z.strictObject({ state: z.literal("ready"), ...sandbox, sessionId: z.string(), expiresAt: time }),
+  z.strictObject({
+    state: z.literal("creating"),
+    ...sandbox,
+    /** Whoever makes it, and until when it is his: whoever else wants the session waits for him. */
+    by: z.string(),
+    until: time,
+    /** What it is made from, where the session moves with all it has. */
+    snapshotId: z.string().optional(),
+  }),
+  z.strictObject({
+    state: z.literal("ready"),
+    ...sandbox,
+    sessionId: z.string(),
+    origin: z.enum(origins),
+    startedAt: time,
+    expiresAt: time,
+    /** When its expiry was last pushed out. */
+    extendedAt: time,
+  }),
   z.strictObject({ state: z.literal("releasing"), ...sandbox }),
 ]);
 
@@ -17,6 +40,18 @@ export const sandboxSchema = z.discriminatedUnion("state", [
  */
 export const leaseSchema = z.strictObject({ taskId: z.string(), turn: z.int().positive(), at: time });
 
+/** What is in a sandbox, as it was found when it was last looked at: names and versions, no values. */
+export const environmentSchema = z.strictObject({
+  /** The provider session it was found in. */
+  sandbox: z.string(),
+  probedAt: time,
+  /** What a light look finds, too: where it is another, the rest is not to be trusted. */
+  fingerprint: z.string(),
+  versions: z.record(z.string(), z.string()),
+  agents: z.array(z.string()),
+  variables: z.array(z.string()),
+});
+
 export const sessionSchema = z.strictObject({
   userId: z.string(),
   key: z.string(),
@@ -25,8 +60,19 @@ export const sessionSchema = z.strictObject({
   lease: leaseSchema.optional(),
   /** Names given up while their create may still have been under way: looked for again until it can not be any more. */
   tombstones: z.array(z.strictObject({ name: z.string(), until: time })).optional(),
+  /** What became of the sandbox it had, while it has none. */
+  lost: z.enum(["gone", "released"]).optional(),
+  environment: environmentSchema.optional(),
   createdAt: time,
   lastUsedAt: time,
+  /** Since when nobody had used it when it was last taken. */
+  idleSince: time.optional(),
+  /** It is not to be given up for idleness before this: someone asked. */
+  keptUntil: time.optional(),
+  /** When its agent's conversation was begun afresh. */
+  resetAt: time.optional(),
+  /** Deleted by its user; the item stays, so that no name of a sandbox comes twice. */
+  deletedAt: time.optional(),
   dueAt: time.optional(),
   expiresAt: time,
 });
@@ -34,3 +80,5 @@ export const sessionSchema = z.strictObject({
 export type Session = z.infer<typeof sessionSchema>;
 export type Lease = z.infer<typeof leaseSchema>;
 export type SessionSandbox = z.infer<typeof sandboxSchema>;
+export type ReadySandbox = Extract<SessionSandbox, { state: "ready" }>;
+export type Environment = z.infer<typeof environmentSchema>;

@@ -1,7 +1,7 @@
 import type { SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { phasesKept, taskRetentionMs, turnsMax } from "../limits.ts";
-import { takeLease } from "../session/index.ts";
+import { takeLease } from "../session/lease.ts";
 import { queuedDueAt } from "./decide.ts";
 import { when } from "./guards.ts";
 import { plannedBefore } from "./idempotency.ts";

@@ -111,7 +111,7 @@ describe("what a timer finds to do", () => {
     ["inactivity", "while it is being stopped", task(stopping, silent), { kind: "nothing" }],
     ["terminate", "while it is being stopped", task(stopping), { kind: "terminate" }],
     ["terminate", "while it runs", task(running), { kind: "nothing" }],
-    ["terminate", "after the end", task(ended), { kind: "nothing" }],
+    ["terminate", "after the end", task(ended), { kind: "count" }],
     ["finalize", "before its time", task(finalizing(now + 5)), { kind: "again", inMs: 5 }],
     ["finalize", "at its time", task(finalizing(now)), { kind: "settle" }],
     ["finalize", "after the end", task(ended), { kind: "nothing" }],

@@ -1,4 +1,13 @@
-import { activityCapMs, claimMs, reaperSlackMs, terminateRetryMaxMs, terminateRetryMs } from "../limits.ts";
+import { createHash } from "node:crypto";
+import {
+  activityCapMs,
+  claimMs,
+  reaperSlackMs,
+  retryProvisionMaxMs,
+  retryProvisionMs,
+  terminateRetryMaxMs,
+  terminateRetryMs,
+} from "../limits.ts";
 import type { RunnerState, Timer } from "../ports.ts";
 import type { Push, Task, TaskError, TaskResult, TaskState } from "./schema.ts";
 import { isTerminal } from "./schema.ts";
@@ -71,6 +80,7 @@ export type DueAction =
   | { kind: "ask" }
   | { kind: "end"; cause: EndCause }
   | { kind: "terminate" }
+  | { kind: "count" }
   | { kind: "settle" };
 
 const nothing = { kind: "nothing" } as const;
@@ -92,7 +102,8 @@ export function decideTimer(task: Task | undefined, timer: Timer, now: number): 
         return { kind: "again", inMs: task.limits.inactivityMs };
       return status === "running" ? dueIn(silentAt(task) - now, { kind: "ask" }) : nothing;
     case "terminate":
-      return status === "stopping" ? { kind: "terminate" } : nothing;
+      if (status === "stopping") return { kind: "terminate" };
+      return isTerminal(status) ? { kind: "count" } : nothing;
     case "finalize":
       return task.state.status === "finalizing"
         ? dueIn(task.state.finalizeBy - now, { kind: "settle" })
@@ -147,6 +158,13 @@ export function decideSilence(
   return heardAt > task.lastActivityAt && now - heardAt < inactivityMs ? { activeAt: heardAt } : "silent";
 }
 
+/** When a turn or a room that could not be had is tried for again: later each time, and not everyone at once. */
+export function retryDelayMs(attempt: number, who: string, askedMs = 0): number {
+  const most = Math.min(retryProvisionMs * 2 ** Math.min(attempt, 10), retryProvisionMaxMs);
+  const [byte = 0] = createHash("sha256").update(`${who} ${attempt}`).digest();
+  return Math.max(askedMs, Math.round(most * (0.5 + byte / 510)));
+}
+
 export function terminateBackoffMs(attempts: number): number {
   return Math.min(terminateRetryMs * 2 ** Math.min(attempts, 10), terminateRetryMaxMs);
 }
@@ -158,6 +176,8 @@ export interface RunnerEnd {
   signal: string | null;
   reason: "exited" | "deadline" | "inactivity" | "agent_missing" | "clone_failed" | "runner_error";
   outputCutBytes: number;
+  /** How long the agent's process ran. */
+  agentMs?: number | undefined;
   text: string;
   detail?: string | undefined;
   /** What the work was committed as, where it was. */
@@ -169,7 +189,8 @@ export interface RunnerEnd {
 
 /** The end a runner reports: one that is written as it is, or one whose death must be proven first. */
 export function decideEnd(end: RunnerEnd, now: number): TaskState | EndCause {
-  const ended = { endedAt: now, result: resultOf(end) };
+  const { agentMs } = end;
+  const ended = { endedAt: now, result: resultOf(end), ...(agentMs !== undefined && { agentMs }) };
   switch (end.reason) {
     case "deadline":
       return causes.deadline;
@@ -182,14 +203,14 @@ export function decideEnd(end: RunnerEnd, now: number): TaskState | EndCause {
       });
     case "agent_missing":
     case "runner_error":
-      return failure(now, ended.result, {
-        code: "agent_failed",
-        detail: end.detail ?? "The agent could not be run.",
-      });
+      return {
+        ...failed({ code: "agent_failed", detail: end.detail ?? "The agent could not be run." }),
+        ...ended,
+      };
     case "exited":
       return end.exitCode === 0
         ? { status: "succeeded", ...ended }
-        : failure(now, ended.result, describeExit(end));
+        : { ...failed(describeExit(end)), ...ended };
   }
 }
 
@@ -213,7 +234,11 @@ export function decidePushed(
 }
 
 function failure(endedAt: number, result: TaskResult | null, error: TaskError): TaskState {
-  return { status: "failed", endedAt, result, error };
+  return { ...failed(error), endedAt, result };
+}
+
+function failed(error: TaskError) {
+  return { status: "failed", error } as const;
 }
 
 function resultOf({ exitCode, text, commit, branch }: RunnerEnd): TaskResult {

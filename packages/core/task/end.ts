@@ -2,6 +2,7 @@ import type { Deps, SandboxDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { terminateRetryMs } from "../limits.ts";
 import type { TaskGuard } from "../ports.ts";
+import { afterEnd } from "./after-end.ts";
 import {
   decideEnd,
   decideRunnerAction,
@@ -10,7 +11,6 @@ import {
   terminateBackoffMs,
 } from "./decide.ts";
 import { settleReported } from "./finalize.ts";
-import { giveUpSandbox } from "./give-up.ts";
 import { when } from "./guards.ts";
 import { proveDeath } from "./prove.ts";
 import { wasReported } from "./read.ts";
@@ -82,18 +82,19 @@ export async function terminate(deps: SandboxDeps, task: Task, by: Actor): Promi
 
 /** The turn is over and there is nothing to kill: it never ran, or its sandbox is gone. */
 export async function failTurn(
-  { store, clock }: Deps,
+  deps: Deps,
   task: Task,
   guard: TaskGuard,
   error: TaskError,
   by: Actor,
 ): Promise<void> {
-  const now = clock.now();
-  await store.changeTask(task.id, guard, {
+  const now = deps.clock.now();
+  const failed = await deps.store.changeTask(task.id, guard, {
     set: { state: { status: "failed", endedAt: now, result: null, error } },
     remove: ["sealed", "dueAt"],
     phase: { turn: task.turn, status: "failed", at: now, by, note: error.code },
   });
+  if (failed.won) await afterEnd(deps, failed.item);
 }
 
 /** The runner says its agent has ended, and that every batch before was taken. */
@@ -126,7 +127,7 @@ export async function reportEnd(
 
   // The runner killed its agent by its own word; the proof is ours to find.
   if ("outcome" in verdict) await timers.arm({ kind: "terminate", taskId, turn }, 0);
-  else await giveUpSandbox(deps, outcome.item);
+  else await afterEnd(deps, outcome.item);
   return "done";
 }
 

@@ -2,8 +2,8 @@ import type { Deps, EndingDeps, SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { finalizeMs, reaperSlackMs } from "../limits.ts";
 import type { GitCredential } from "../ports.ts";
+import { afterEnd } from "./after-end.ts";
 import { decidePushed, decideRunnerAction, type RunnerEnd } from "./decide.ts";
-import { giveUpSandbox } from "./give-up.ts";
 import { when } from "./guards.ts";
 import { proveDeath } from "./prove.ts";
 import { wasReported } from "./read.ts";
@@ -74,7 +74,7 @@ async function settle(deps: Deps, task: Task, state: TaskState, by: Actor): Prom
     remove: ["sealed", "dueAt"],
     phase: { turn: task.turn, status: state.status, at: deps.clock.now(), by },
   });
-  if (outcome.won) await giveUpSandbox(deps, outcome.item);
+  if (outcome.won) await afterEnd(deps, outcome.item);
   return outcome.won;
 }
 

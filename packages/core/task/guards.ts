@@ -45,4 +45,6 @@ export const when = {
   stopping: (turn: number): TaskGuard => ({ turn, status: ["stopping"] }),
 
   ended: (turn: number): TaskGuard => ({ turn, status: terminalStatuses }),
+
+  uncounted: (turn: number): TaskGuard => ({ turn, status: terminalStatuses, uncounted: true }),
 } as const;

@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import type { LaunchDeps } from "../deps.ts";
 import { tokenSlackMs } from "../limits.ts";
+import type { ReplaceReason, Room } from "../ports.ts";
 import { runningDueAt } from "./decide.ts";
 import { when } from "./guards.ts";
 import type { Progress } from "./progress.ts";
-import type { SandboxUse, Task } from "./schema.ts";
+import type { Notice, SandboxUse, Task } from "./schema.ts";
 import { openSecrets } from "./secrets.ts";
 
 const runDirs = "/tmp/concierge";
@@ -27,38 +28,109 @@ export async function launch(
   deps: LaunchDeps,
   task: Task,
   claimId: string,
-  sandbox: SandboxUse,
+  room: Room,
   progress: Progress,
 ): Promise<void> {
   const { provider, store, clock, timers } = deps;
+  const { sandbox } = room;
   const runDir = runDirOf(task);
+  const steps: Record<string, number> = { ...room.steps };
+  const timed = async <T>(step: string, work: Promise<T>): Promise<T> => {
+    const from = clock.now();
+    const result = await work;
+    steps[step] = clock.now() - from;
+    return result;
+  };
   await progress("launching", `The runner, for agent ${task.agent}.`);
-  await provider.writeFiles(sandbox, [
+  const files = [
     { path: `${runDir}/runner.mjs`, content: deps.runner },
     { path: `${runDir}/prompt`, content: task.prompt },
     // Whose sandbox it now is, for a sweep of the turn before that comes late.
     { path: `${runDirs}/current`, content: `${runDir.slice(runDirs.length + 1)}\n` },
+  ];
+  const inactivity = { kind: "inactivity", taskId: task.id, turn: task.turn } as const;
+  const [turn] = await Promise.all([
+    turnOf(deps, task, runDir),
+    refreshEnvironment(deps, task, room, progress),
+    timed("upload", provider.writeFiles(sandbox, files)),
+    // Armed before the launch: a worker that dies in between leaves a timer too many, not an agent without one.
+    timers.arm(inactivity, task.limits.inactivityMs),
   ]);
-  // Armed before the launch: a worker that dies in between leaves a timer too many, not an agent without one.
-  await timers.arm({ kind: "inactivity", taskId: task.id, turn: task.turn }, task.limits.inactivityMs);
-  const commandId = await provider.launch(sandbox, {
+  const command = {
     cmd: "node",
     args: [fromWorkingDirectory(`${runDir}/runner.mjs`)],
-    env: { CONCIERGE_TURN: JSON.stringify(await turnOf(deps, task, runDir)) },
-  });
+    env: { CONCIERGE_TURN: JSON.stringify(turn) },
+  };
+  const commandId = await timed("launch", provider.launch(sandbox, command));
 
   const now = clock.now();
+  const use = useOf(room, steps);
   // Only by whoever has the claim: another's sandbox may be one that was given up since, and a stop would look in it.
-  await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
+  const running = await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
     set: {
       state: { status: "running", commandId },
-      sandbox,
+      sandbox: use,
       startedAt: now,
       lastActivityAt: now,
       dueAt: runningDueAt({ ...task, lastActivityAt: now }),
     },
-    phase: { turn: task.turn, status: "running", at: now, by: "worker", note: `sandbox ${sandbox.origin}` },
+    phase: { turn: task.turn, status: "running", at: now, by: "worker", note: `sandbox ${room.origin}` },
+    ...noticeOf(room, task.turn, now),
   });
+  if (!running.won) return;
+  countRoom(deps, use);
+}
+
+function useOf(
+  { sandbox, origin, epoch, idleMs, replaced }: Room,
+  steps: Record<string, number>,
+): SandboxUse {
+  return {
+    name: sandbox.name,
+    sessionId: sandbox.sessionId,
+    origin,
+    epoch,
+    initMs: Object.values(steps).reduce((total, ms) => total + ms, 0),
+    steps,
+    ...(idleMs !== undefined && { idleMs }),
+    ...(replaced && { replaced: replaced.reason }),
+  };
+}
+
+/** A conversation that goes on in another sandbox than before is told what it no longer has. */
+function noticeOf({ replaced }: Room, turn: number, at: number): { notice?: Notice } {
+  if (!replaced || replaced.kept || turn === 1) return {};
+  const detail = `The sandbox of the turn before is ${lostHow[replaced.reason]}; files in it that were not pushed are lost.`;
+  return { notice: { code: "context_lost", detail, turn, at } };
+}
+
+const lostHow: Readonly<Record<ReplaceReason, string>> = {
+  gone: "gone",
+  released: "given up",
+  max_life: "at the end of its life",
+};
+
+function countRoom({ metrics }: LaunchDeps, { origin, initMs = 0, steps = {}, replaced }: SandboxUse): void {
+  metrics.count("room_given", 1, { origin });
+  metrics.count("room_ms", initMs, { origin });
+  for (const [step, ms] of Object.entries(steps)) metrics.count("room_step_ms", ms, { step });
+  if (replaced) metrics.count("room_replaced", 1, { reason: replaced });
+}
+
+/** By another worker, while the agent is started and runs: nobody waits for it, and the session shows what it found. */
+async function refreshEnvironment(
+  { work }: LaunchDeps,
+  task: Task,
+  room: Room,
+  progress: Progress,
+): Promise<void> {
+  if (!room.environmentDue) return;
+  const { userId, sessionKey } = task;
+  await progress(
+    "environment",
+    "What is in the sandbox is being looked at; the session shows it when it is known.",
+  );
+  await work.send({ kind: "environment", userId, sessionKey, epoch: room.epoch });
 }
 
 /** What the runner is told. It goes with the launch, so that it is on no disk and in no argument. */

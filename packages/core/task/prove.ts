@@ -23,34 +23,39 @@ function wasClaimed({ phases, turn }: Task): boolean {
 
 async function killIn(deps: SandboxDeps, task: Task, sandbox: SandboxRef): Promise<boolean> {
   if (task.keepAlive && (await sweep(deps, task, sandbox))) return true;
-  if (!(await markReleasing(deps, task, sandbox.name))) return false;
+  const marked = await markReleasing(deps, task, sandbox.name);
+  if (!marked) return false;
   await deps.provider.remove(sandbox.name);
+  // The rest of the release is a worker's: whoever asked for the stop does not wait for it.
+  if (marked !== "not the session's") await deps.work.send({ kind: "release", ...marked });
   return true;
 }
 
 /**
  * In the record first, under the turn's own lease: whoever is slow to remove the sandbox must not take it from the
- * next turn, which another's proof let in meanwhile. False where the session is another turn's already.
+ * next turn, which another's proof let in meanwhile. Nothing where the session is another turn's already.
  */
 async function markReleasing(
   { store }: SandboxDeps,
   { id, turn, userId, sessionKey }: Task,
   name: string,
-): Promise<boolean> {
+): Promise<{ userId: string; sessionKey: string; epoch: number } | "not the session's" | undefined> {
   for (;;) {
     const session = await store.getSession(userId, sessionKey);
-    if (session?.sandbox?.name !== name) return true;
+    if (session?.sandbox?.name !== name) return "not the session's";
     const { lease, epoch, sandbox } = session;
-    if (lease?.taskId !== id || lease.turn !== turn) return false;
-    if (sandbox.state === "releasing") return true;
-    const releasing = { state: "releasing", name, createdAt: sandbox.createdAt } as const;
+    if (lease?.taskId !== id || lease.turn !== turn) return undefined;
+    if (sandbox.state === "releasing") return { userId, sessionKey, epoch };
+    const { createdAt, slot } = sandbox;
+    const releasing = { state: "releasing", name, createdAt, ...(slot !== undefined && { slot }) } as const;
     const marked = await store.changeSession(
       userId,
       sessionKey,
       { lease, epoch },
-      { set: { sandbox: releasing } },
+      // The epoch moves with it: nobody who saw the sandbox ready can write that it still is.
+      { set: { epoch: epoch + 1, sandbox: releasing } },
     );
-    if (marked.won) return true;
+    if (marked.won) return { userId, sessionKey, epoch: epoch + 1 };
   }
 }
 

@@ -1,51 +1,61 @@
 import type { LaunchDeps } from "../deps.ts";
-import { ProviderError } from "../errors.ts";
-import { claimMs, claimRenewMs, retryProvisionMs } from "../limits.ts";
-import { forgetSandbox } from "../session/index.ts";
-import { assignSandbox } from "./assign.ts";
-import { decideClaim } from "./decide.ts";
+import { NoRoomError, ProviderError, SetupError } from "../errors.ts";
+import { claimMs, claimRenewMs, sandboxSlackMs } from "../limits.ts";
+import type { Room } from "../ports.ts";
+import { forgetSandbox } from "../session/release.ts";
+import { decideClaim, isClaimedBy, retryDelayMs } from "./decide.ts";
 import { endTurn, failTurn } from "./end.ts";
 import { when } from "./guards.ts";
 import { launch } from "./launch.ts";
 import { createProgress, type Progress } from "./progress.ts";
-import type { SandboxUse, Task } from "./schema.ts";
+import type { Task } from "./schema.ts";
 
 /** Gives a turn its sandbox and its runner. Any number of these may run for one turn: one claim, one launch counts. */
 export async function provision(
   deps: LaunchDeps,
-  { taskId, turn }: { taskId: string; turn: number },
+  { taskId, turn, attempt = 0 }: { taskId: string; turn: number; attempt?: number },
 ): Promise<void> {
   const claimId = deps.ids.claim();
   const task = await claim(deps, taskId, turn, claimId);
   if (!task) return;
 
   const progress = createProgress(deps, task);
-  const attempt: Attempt = { task, claimId, sandbox: undefined };
+  const attempted: Attempt = { task, claimId, attempt, room: undefined };
   try {
-    await carryOut(deps, attempt, progress);
+    await carryOut(deps, attempted, progress);
   } catch (error) {
-    if (!(error instanceof ProviderError)) throw error;
-    await recover(deps, attempt, error, progress);
+    await recover(deps, attempted, error, progress);
   }
 }
 
 interface Attempt {
   task: Task;
   claimId: string;
+  /** How often it was tried before. */
+  attempt: number;
   /** From when it is known. */
-  sandbox: SandboxUse | undefined;
+  room: Room | undefined;
 }
 
 /** The claim is renewed no longer than this takes: whoever gives it back must not find it renewed behind him. */
-async function carryOut(deps: LaunchDeps, attempt: Attempt, progress: Progress): Promise<void> {
-  const { task, claimId } = attempt;
+async function carryOut(deps: LaunchDeps, attempted: Attempt, progress: Progress): Promise<void> {
+  const { task, claimId } = attempted;
+  const { id: taskId, turn, userId, sessionKey, deadlineAt } = task;
   await using _renewal = renewClaim(deps, task, claimId);
-  await deps.timers.arm(
-    { kind: "deadline", taskId: task.id, turn: task.turn },
-    task.deadlineAt - deps.clock.now(),
-  );
-  attempt.sandbox = await assignSandbox(deps, task, claimId, progress);
-  if (attempt.sandbox) await launch(deps, task, claimId, attempt.sandbox, progress);
+  await deps.timers.arm({ kind: "deadline", taskId, turn }, deadlineAt - deps.clock.now());
+  const room = await deps.sessions.getRoom({
+    userId,
+    sessionKey,
+    until: deadlineAt + sandboxSlackMs,
+    holder: { taskId, turn },
+    isWanted: async () => isClaimedBy(await deps.store.getTask(taskId), turn, claimId),
+    progress,
+  });
+  if (room === "unwanted") return;
+  if (room === "not the holder")
+    return await failTurn(deps, task, when.claimedBy(turn, claimId), lostSession, "worker");
+  attempted.room = room;
+  await launch(deps, task, claimId, room, progress);
 }
 
 async function claim(
@@ -109,34 +119,54 @@ function renewClaim({ store, clock }: LaunchDeps, task: Task, claimId: string): 
 }
 
 /**
- * What the provider refuses will not get better, and ends the turn: with proof, once it had a sandbox, in which an
- * earlier worker may have launched it. What is gone is forgotten, so that the next try makes another. All else is tried
- * again, by whichever worker, until the deadline ends it.
+ * What the provider refuses, or the setup can not do, will not get better, and ends the turn: with proof, once it had
+ * a sandbox, in which an earlier worker may have launched it. What is gone is forgotten, so that the next try makes
+ * another. All else is tried again, by whichever worker, until the deadline ends it.
  */
 async function recover(
   deps: LaunchDeps,
-  { task, claimId, sandbox }: Attempt,
-  error: ProviderError,
+  { task, claimId, attempt, room }: Attempt,
+  error: unknown,
   progress: Progress,
 ): Promise<void> {
   const { store, clock, work, metrics } = deps;
-  if (error.kind === "refused") {
+  const { id: taskId, turn } = task;
+  const isRefused =
+    error instanceof SetupError || (error instanceof ProviderError && error.kind === "refused");
+  if (isRefused) {
     const refused = { code: "provision_failed", detail: error.message } as const;
-    const mine = when.claimedBy(task.turn, claimId);
-    if (sandbox) await endTurn(deps, task, { outcome: "failed", error: refused }, "worker", mine);
+    const mine = when.claimedBy(turn, claimId);
+    if (room) await endTurn(deps, task, { outcome: "failed", error: refused }, "worker", mine);
     else await failTurn(deps, task, mine, refused, "worker");
     return;
   }
-  if (sandbox && (error.kind === "gone" || error.kind === "stopped"))
-    await forgetSandbox(deps, task, sandbox.epoch);
-  metrics.count("health_unknown");
-  await progress("retrying", `The provider is not available (${error.kind}); trying again.`);
+  if (!(error instanceof ProviderError || error instanceof NoRoomError)) throw error;
+
+  const isGone = error instanceof ProviderError && (error.kind === "gone" || error.kind === "stopped");
+  if (room && isGone) await forgetSandbox(deps, task, room.epoch);
+  if (error instanceof ProviderError && !isGone) metrics.count("health_unknown");
+  const askedMs = error instanceof ProviderError ? error.retryAfterMs : undefined;
+  // What was found gone is replaced at once, within the same turn; only what can not be had now is waited for.
+  const delayMs = isGone && attempt === 0 ? 0 : retryDelayMs(attempt, taskId, askedMs);
+  await progress("retrying", describe(error, delayMs));
   const until = clock.now();
-  await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
+  await store.changeTask(taskId, when.claimedBy(turn, claimId), {
     set: {
       state: { status: "provisioning", claim: { id: claimId, until } },
-      dueAt: until + retryProvisionMs,
+      dueAt: until + delayMs + claimMs,
     },
   });
-  await work.send({ kind: "provision", taskId: task.id, turn: task.turn }, retryProvisionMs);
+  await work.send({ kind: "provision", taskId, turn, attempt: attempt + 1 }, delayMs);
 }
+
+function describe(error: ProviderError | NoRoomError, delayMs: number): string {
+  const again = delayMs === 0 ? "another is made" : `trying again in ${Math.ceil(delayMs / 1000)} s`;
+  if (error instanceof NoRoomError) return `${error.message} It waits for one; ${again}.`;
+  if (error.kind === "gone" || error.kind === "stopped") return `The sandbox is gone; ${again}.`;
+  return `The provider is not available (${error.kind}); ${again}.`;
+}
+
+const lostSession = {
+  code: "internal",
+  detail: "The session went to another turn before this one began.",
+} as const;

@@ -31,6 +31,7 @@ export const actors = ["api", "worker", "runner", "timer", "reaper"] as const;
 export type Agent = (typeof agents)[number];
 export type Status = (typeof statuses)[number];
 export type Actor = (typeof actors)[number];
+export type Origin = (typeof origins)[number];
 
 const time = z.int().nonnegative();
 
@@ -49,6 +50,12 @@ export const sandboxUseSchema = z.strictObject({
   sessionId: z.string(),
   origin: z.enum(origins),
   epoch: z.int().positive(),
+  /** How long it took to get it, and each step of that. */
+  initMs: time.optional(),
+  steps: z.record(z.string(), time).optional(),
+  /** How long the sandbox had been kept for nobody before this turn, and why it is not the one before. */
+  idleMs: time.optional(),
+  replaced: z.string().optional(),
 });
 
 /** A worker's hold on a turn it provisions: another may take it over once `until` has passed. */
@@ -69,7 +76,12 @@ export const repoSchema = z.strictObject({
   push: z.boolean(),
 });
 
-const ended = { endedAt: time, result: resultSchema.nullable() };
+const ended = {
+  endedAt: time,
+  result: resultSchema.nullable(),
+  /** How long the agent's process ran, by its runner. */
+  agentMs: time.optional(),
+};
 
 /** What a task's turn is doing. A field that a status does not have can not be there. */
 export const stateSchema = z.discriminatedUnion("status", [
@@ -142,6 +154,8 @@ export const taskSchema = z.strictObject({
   /** How many phases there ever were; `phases` holds the newest of them. */
   phaseCount: z.int().nonnegative(),
   notices: z.array(noticeSchema),
+  /** The newest turn whose use of its sandbox was counted. */
+  countedTurn: z.int().nonnegative().optional(),
   /** When someone must look at this task again; absent once it has ended. */
   dueAt: time.optional(),
   expiresAt: time,

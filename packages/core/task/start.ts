@@ -3,7 +3,7 @@ import { AppError } from "../errors.ts";
 import { checkHost } from "../hosts.ts";
 import { taskRetentionMs } from "../limits.ts";
 import type { GitCredential } from "../ports.ts";
-import { takeLease } from "../session/index.ts";
+import { takeLease } from "../session/lease.ts";
 import { queuedDueAt } from "./decide.ts";
 import { plannedBefore } from "./idempotency.ts";
 import { limitsFrom, type StartRequest } from "./request.ts";

@@ -1,3 +1,4 @@
+import { countUsage } from "../cost/index.ts";
 import type { EndingDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import type { Timer } from "../ports.ts";
@@ -31,6 +32,8 @@ export async function act(deps: EndingDeps, task: Task, action: DueAction, by: A
     case "terminate":
       await terminate(deps, task, by);
       return;
+    case "count":
+      return await countUsage(deps, { taskId: task.id, turn: task.turn });
     case "settle":
       return await settleTimedOut(deps, task, by);
   }
@@ -47,8 +50,8 @@ async function askBeforeEnding(deps: EndingDeps, task: Task, by: Actor): Promise
   const { provider, clock, timers, flags, store } = deps;
   if (!task.sandbox || !(await flags.isOn("ENABLE_INACTIVITY_TIMEOUT", task.userId))) return;
   try {
-    const live = await provider.find(task.sandbox.name);
-    if (live?.sessionId !== task.sandbox.sessionId) {
+    const found = await provider.probe(task.sandbox.name);
+    if (found.health !== "healthy" || found.sandbox.sessionId !== task.sandbox.sessionId) {
       return await failTurn(deps, task, when.running(task.turn), sandboxLost, by);
     }
     const verdict = decideSilence(task, await provider.ask(task.sandbox, runDirOf(task)), clock.now());

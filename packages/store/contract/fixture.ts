@@ -12,12 +12,15 @@ export interface OpenStore {
 export interface Fixture extends Omit<OpenStore, "close"> {
   /** A user nobody else has. */
   user(): string;
+  /** A number nobody else has. */
+  number(): number;
   aTask(over?: Partial<Task>): Task;
   saved(over?: Partial<Task>): Promise<Task>;
 }
 
 /** The store is opened after the tests are declared, so it is looked up when it is used. */
 export function createFixture(opened: () => OpenStore): Fixture {
+  let numbers = 10;
   const aTask = (over: Partial<Task> = {}): Task => taskFrom(opened().now(), over);
   return {
     get store() {
@@ -26,6 +29,7 @@ export function createFixture(opened: () => OpenStore): Fixture {
     advance: (ms) => opened().advance(ms),
     now: () => opened().now(),
     user: () => createId("key", opened().now()).replace("key_", "user-"),
+    number: () => numbers++,
     aTask,
     async saved(over) {
       const task = aTask(over);
@@ -47,7 +51,7 @@ export function manualClock(): Clock & { advance(ms: number): void } {
   };
 }
 
-const contenders = 50;
+export const contenders = 50;
 
 export function stampede<T>(contend: (i: number) => Promise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: contenders }, (_, i) => contend(i)));

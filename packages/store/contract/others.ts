@@ -1,6 +1,6 @@
 import { createId, type WarmSandbox } from "@concierge/core";
 import { describe, expect, it } from "vitest";
-import { type Fixture, stampede, trues, winners } from "./fixture.ts";
+import { contenders, type Fixture, stampede, trues, winners } from "./fixture.ts";
 
 /** Keys, warm sandboxes, flags, idempotency keys. */
 export function otherContract(on: Fixture): void {
@@ -26,6 +26,57 @@ export function otherContract(on: Fixture): void {
       const deletions = await stampede(() => on.store.deleteKey(key.id));
       expect(deletions.filter(Boolean)).toHaveLength(1);
       expect(await on.store.getKey(key.id)).toBeUndefined();
+    });
+  });
+
+  describe("a slot", () => {
+    it("is taken by one of those who want it, handed on by its sandbox's name, and freed once", async () => {
+      const number = on.number();
+      const slot = (name: string) => ({ number, name, at: 1, userId: "u", sessionKey: "k" });
+      const mine = async () => (await on.store.listSlots()).filter((taken) => taken.number === number);
+      const taken = await stampede((i) => on.store.takeSlot(slot(`box ${i}`)));
+      expect(trues(taken)).toBe(1);
+      const [held] = await mine();
+      expect(held).toEqual(slot(`box ${taken.indexOf(true)}`));
+
+      expect(await on.store.takeSlot(slot("late"), "another")).toBe(false);
+      const heirs = await stampede((i) => on.store.takeSlot(slot(`heir ${i}`), held?.name));
+      expect(trues(heirs)).toBe(1);
+      const heir = `heir ${heirs.indexOf(true)}`;
+      expect(await on.store.freeSlot(number, held?.name ?? "")).toBe(false);
+      expect(trues(await stampede(() => on.store.freeSlot(number, heir)))).toBe(1);
+      expect(await mine()).toEqual([]);
+    });
+  });
+
+  describe("the base", () => {
+    it("goes from version to version once", async () => {
+      const seen = (await on.store.getBase())?.version ?? 0;
+      const base = (i: number) =>
+        ({ state: "failed", version: seen + 1, fingerprint: `f${i}`, detail: "", at: i }) as const;
+      const puts = await stampede((i) => on.store.putBase(base(i), seen));
+      expect(trues(puts)).toBe(1);
+      expect(await on.store.getBase()).toEqual(base(puts.indexOf(true)));
+      expect(await on.store.putBase(base(0), seen)).toBe(false);
+    });
+  });
+
+  describe("a user's day", () => {
+    it("adds up, whoever counts at once, and is apart from other users' and days", async () => {
+      const [mine, other] = [on.user(), on.user()];
+      const day = `2026-01-${on.number()}`;
+      const expiresAt = on.now() + 60_000;
+      await stampede(() => on.store.addUsage(day, mine, { turns: 1, agentMs: 2 }, expiresAt));
+      await on.store.addUsage(day, other, { turns: 5 }, expiresAt);
+      expect(await on.store.getUsage(day, mine)).toEqual({
+        day,
+        userId: mine,
+        counters: { turns: contenders, agentMs: 2 * contenders },
+      });
+      expect(await on.store.getUsage("2025-12-31", mine)).toBeUndefined();
+      expect((await on.store.listUsage(day)).map(({ userId }) => userId).sort()).toEqual(
+        [mine, other].sort(),
+      );
     });
   });
 

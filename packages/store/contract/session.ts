@@ -20,6 +20,9 @@ export function sessionContract(on: Fixture): void {
         },
       );
 
+    const creating = (name: string) =>
+      ({ state: "creating", name, createdAt: 1, by: "someone", until: 2, slot: 0 }) as const;
+
     it("is created by whoever leases it first, once", async () => {
       const userId = on.user();
       expect(await on.store.getSession(userId, "key")).toBeUndefined();
@@ -50,7 +53,7 @@ export function sessionContract(on: Fixture): void {
           userId,
           "key",
           { lease: held, epoch },
-          { set: { epoch: epoch + 1, sandbox: { state: "creating", name: `box ${i}`, createdAt: 1 } } },
+          { set: { epoch: epoch + 1, sandbox: creating(`box ${i}`) } },
         );
       expect(winners(await stampede(assign(0)))).toHaveLength(1);
       expect(winners(await stampede(assign(0)))).toHaveLength(0);
@@ -90,6 +93,41 @@ export function sessionContract(on: Fixture): void {
       expect(await mine(19)).toEqual([older]);
       await on.store.changeSession(older, "key", { epoch: 0 }, { remove: ["dueAt"] });
       expect(await mine(20)).toEqual([newer]);
+    });
+
+    it("is listed for its user alone, newest first and page by page, until it is deleted", async () => {
+      const [mine, other] = [on.user(), on.user()];
+      const create = async (userId: string, key: string) => {
+        on.advance(1);
+        const set = { lastUsedAt: on.now(), expiresAt: on.now() + 60_000 };
+        await on.store.changeSession(userId, key, { lease: null }, { set });
+      };
+      for (const key of ["c", "a", "b"]) await create(mine, key);
+      await create(other, "theirs");
+      const keysOf = (sessions: { key: string }[]) => sessions.map(({ key }) => key);
+      const first = await on.store.listSessions(mine, { limit: 2 });
+      expect(keysOf(first.items)).toEqual(["b", "a"]);
+      const second = await on.store.listSessions(mine, { limit: 2, after: first.next ?? "" });
+      expect(keysOf(second.items)).toEqual(["c"]);
+      expect(second.next).toBeUndefined();
+      await on.store.changeSession(mine, "a", { epoch: 0 }, { set: { deletedAt: on.now() } });
+      expect(keysOf((await on.store.listSessions(mine, { limit: 9 })).items)).toEqual(["b", "c"]);
+    });
+
+    it("is among those that hold a sandbox while it does", async () => {
+      const userId = on.user();
+      const set = { lastUsedAt: 1, dueAt: 10, expiresAt: on.now() + 60_000 };
+      await on.store.changeSession(userId, "key", { lease: null }, { set });
+      const mine = async () =>
+        (await on.store.listHoldingSessions(1000)).filter((session) => session.userId === userId);
+      expect(await mine()).toEqual([]);
+      await on.store.changeSession(
+        userId,
+        "key",
+        { epoch: 0 },
+        { set: { epoch: 1, sandbox: creating("box") } },
+      );
+      expect(await mine()).toMatchObject([{ key: "key", epoch: 1, sandbox: { name: "box" } }]);
     });
 
     it("that expired is free, and keeps its epoch", async () => {

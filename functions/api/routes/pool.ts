@@ -1,0 +1,70 @@
+import {
+  baseViewSchema,
+  costsSchema,
+  type EndingDeps,
+  getBase,
+  poolSchema,
+  poolStats,
+  readCosts,
+  requestBase,
+} from "@concierge/core";
+import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import { requireAdmin } from "../auth.ts";
+import type { Env } from "../env.ts";
+import { json, problems, security } from "../responses.ts";
+
+const common = { security, tags: ["pool"] };
+
+const pool = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/pool",
+  summary: "The pool of sandboxes, in numbers",
+  responses: { 200: json(poolSchema, "The numbers"), ...problems("unauthorized") },
+});
+
+const costs = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/costs",
+  summary: "What was used by day, and what a sandbox per message would have used; everyone's for admins",
+  request: {
+    query: z.strictObject({
+      from: z.iso.date().optional(),
+      to: z.iso.date().optional(),
+      userId: z.string().max(64).optional(),
+    }),
+  },
+  responses: {
+    200: json(costsSchema, "Day by day, newest last, the last seven where nothing is said"),
+    ...problems("invalid_request", "unauthorized", "forbidden"),
+  },
+});
+
+const seeBase = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/snapshot",
+  summary: "The base snapshot that new sandboxes are made from",
+  responses: { 200: json(baseViewSchema, "As it is now"), ...problems("unauthorized", "forbidden") },
+});
+
+const rebuildBase = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/snapshot",
+  summary: "Build the base snapshot anew",
+  responses: { 202: json(baseViewSchema, "It is on its way"), ...problems("unauthorized", "forbidden") },
+});
+
+export function registerPool(app: OpenAPIHono<Env>, deps: EndingDeps): void {
+  app.use("/v1/snapshot", requireAdmin);
+
+  app.openapi(pool, async (c) => c.json(await poolStats(deps), 200));
+
+  app.openapi(costs, async (c) => c.json(await readCosts(deps, c.get("caller"), c.req.valid("query")), 200));
+
+  app.openapi(seeBase, async (c) => c.json(await getBase(deps), 200));
+
+  app.openapi(rebuildBase, async (c) => c.json(await requestBase(deps), 202));
+}

@@ -1,0 +1,222 @@
+import {
+  deleteSession,
+  type EndingDeps,
+  getSession,
+  limits,
+  listSessions,
+  requestSession,
+  resetSession,
+  type SessionDeps,
+  sessionKeySchema,
+  sessionViewSchema,
+  showSession,
+} from "@concierge/core";
+import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Env } from "../env.ts";
+import { pageOf, pageQuery, parsePlaceCursor } from "../paging.ts";
+import { json, problems, security } from "../responses.ts";
+
+const common = { security, tags: ["sessions"] };
+const params = z.object({ key: sessionKeySchema });
+const dayMs = 24 * 60 * 60_000;
+
+const execRequestSchema = z
+  .strictObject({
+    command: z.string().min(1).max(4096).regex(withoutNul()),
+    args: z
+      .array(
+        z
+          .string()
+          .max(128 * 1024)
+          .regex(withoutNul()),
+      )
+      .max(256)
+      .optional(),
+    cwd: z.string().min(1).max(4096).regex(withoutNul()).optional(),
+    env: z
+      .record(
+        z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/),
+        z.string().max(limits.envMaxBytes).regex(withoutNul()),
+      )
+      .refine((env) => Object.keys(env).length <= limits.envMaxNames, {
+        error: `must have ${limits.envMaxNames} names at the most`,
+      })
+      .optional(),
+    timeoutMs: z.int().min(1).max(limits.execTimeoutMaxMs).optional(),
+  })
+  .openapi("ExecRequest");
+
+const execResultSchema = z
+  .object({
+    /** None where its time was over and it was killed. */
+    exitCode: z.int().nullable(),
+    stdout: z.string(),
+    stderr: z.string(),
+    durationMs: z.int(),
+    timedOut: z.boolean(),
+    truncated: z.boolean(),
+  })
+  .openapi("ExecResult");
+
+const prepare = createRoute({
+  ...common,
+  method: "put",
+  path: "/v1/sessions/{key}",
+  summary: "Get or create a session, and have its sandbox made ready",
+  request: { params },
+  responses: {
+    200: json(sessionViewSchema, "It is ready"),
+    202: json(sessionViewSchema, "It is on its way"),
+    ...problems("invalid_request", "unauthorized", "no_room"),
+  },
+});
+
+const list = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/sessions",
+  summary: "Your sessions, newest first",
+  request: { query: pageQuery },
+  responses: {
+    200: json(pageOf(sessionViewSchema), "A page"),
+    ...problems("invalid_request", "invalid_cursor", "unauthorized"),
+  },
+});
+
+const get = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/sessions/{key}",
+  summary: "A session; with `probe` its sandbox is asked how it is",
+  request: { params, query: z.strictObject({ probe: z.enum(["true", "false"]).default("false") }) },
+  responses: {
+    200: json(sessionViewSchema, "The session"),
+    ...problems("invalid_request", "unauthorized", "not_found"),
+  },
+});
+
+const extend = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/sessions/{key}/extend",
+  summary:
+    "Push its sandbox's expiry out, as far as the plan lets it, and keep it for so long though it is idle",
+  request: {
+    params,
+    body: {
+      required: true,
+      ...json(z.strictObject({ durationMs: z.int().min(1000).max(dayMs) }), "How far"),
+    },
+  },
+  responses: {
+    200: json(sessionViewSchema, "The session"),
+    ...problems("invalid_request", "unauthorized", "not_found", "session_not_ready", "provider_unavailable"),
+  },
+});
+
+const reset = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/sessions/{key}/reset",
+  summary: "A fresh conversation with the agent, in the same sandbox",
+  request: { params },
+  responses: {
+    200: json(sessionViewSchema, "The session"),
+    ...problems("invalid_request", "unauthorized", "not_found", "session_busy"),
+  },
+});
+
+const exec = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/sessions/{key}/exec",
+  summary: "Run a command in its sandbox, and wait for it; where there is none that can be used, one is made",
+  request: { params, body: { required: true, ...json(execRequestSchema, "What to run") } },
+  responses: {
+    200: json(execResultSchema, "It ended, or was killed when its time was over"),
+    ...problems(
+      "invalid_request",
+      "unauthorized",
+      "not_found",
+      "session_not_ready",
+      "no_room",
+      "provider_unavailable",
+    ),
+  },
+});
+
+const remove = createRoute({
+  ...common,
+  method: "delete",
+  path: "/v1/sessions/{key}",
+  summary: "Delete a session; its sandbox is gone",
+  request: { params },
+  responses: {
+    204: { description: "It is gone" },
+    ...problems("invalid_request", "unauthorized", "not_found", "session_busy", "provider_unavailable"),
+  },
+});
+
+export function registerSessions(app: OpenAPIHono<Env>, deps: EndingDeps & SessionDeps): void {
+  app.openapi(prepare, async (c) => {
+    const { session, health } = await requestSession(deps, nameIn(c));
+    const view = await showSession(deps, session, session.sandbox ? health : undefined);
+    return health === "healthy" ? c.json(view, 200) : c.json(view, 202);
+  });
+
+  app.openapi(list, async (c) => {
+    const { limit, cursor } = c.req.valid("query");
+    const options = { limit, ...parsePlaceCursor(cursor) };
+    const { items, next } = await listSessions(deps, c.get("caller").userId, options);
+    return c.json({ items, cursor: next ?? null }, 200);
+  });
+
+  app.openapi(get, async (c) => {
+    const session = await getSession(deps, nameIn(c));
+    const isAsked = c.req.valid("query").probe === "true";
+    const health = isAsked ? await deps.sessions.checkHealth(nameIn(c)) : undefined;
+    return c.json(await showSession(deps, session, health), 200);
+  });
+
+  app.openapi(extend, async (c) => {
+    await getSession(deps, nameIn(c));
+    const session = await deps.sessions.extendSession(nameIn(c), c.req.valid("json").durationMs);
+    return c.json(await showSession(deps, session), 200);
+  });
+
+  app.openapi(reset, async (c) => {
+    return c.json(await showSession(deps, await resetSession(deps, nameIn(c))), 200);
+  });
+
+  app.openapi(exec, async (c) => {
+    await getSession(deps, nameIn(c));
+    const { command: cmd, args = [], timeoutMs = limits.execTimeoutMs, ...rest } = c.req.valid("json");
+    const from = deps.clock.now();
+    const result = await deps.sessions.exec(nameIn(c), {
+      cmd,
+      args,
+      timeoutMs,
+      maxBytes: limits.execMaxBytes,
+      ...rest,
+    });
+    const durationMs = deps.clock.now() - from;
+    return c.json({ ...result, durationMs, timedOut: result.exitCode === null }, 200);
+  });
+
+  app.openapi(remove, async (c) => {
+    await deleteSession(deps, nameIn(c));
+    return c.body(null, 204);
+  });
+}
+
+/** Whose session it is comes from the key; another's of the same name is another session. */
+function nameIn(c: {
+  get(name: "caller"): { userId: string };
+  req: { valid(part: "param"): { key: string } };
+}) {
+  return { userId: c.get("caller").userId, sessionKey: c.req.valid("param").key };
+}
+
+function withoutNul(): RegExp {
+  return /^[^\0]*$/;
+}

@@ -1,0 +1,114 @@
+import { memoryGbPerVcpu, sandboxVcpus } from "../limits.ts";
+import type { Session } from "../session/schema.ts";
+import { isTerminal, type SandboxUse, type Task } from "../task/schema.ts";
+import { type Price, priceOn } from "./prices.ts";
+import type { Amount, Counters, DayCost, UsageRecord } from "./schema.ts";
+
+/** What a fresh sandbox takes to get ready where none was measured that day: create 2 s, install 5 s. */
+const assumedInitMs = 7000;
+const fresh = ["cold", "snapshot"] as const;
+
+export function dayOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}
+
+/** What a turn that has ended used of its sandbox; nothing where it never had one. */
+export function usageOf({ sandbox, startedAt, state }: Task): Counters | undefined {
+  if (!sandbox || startedAt === undefined || !isTerminal(state.status) || !("endedAt" in state))
+    return undefined;
+  return {
+    turns: 1,
+    agentMs: state.agentMs ?? Math.max(state.endedAt - startedAt, 0),
+    [`turns_${sandbox.origin}`]: 1,
+    [`initMs_${sandbox.origin}`]: sandbox.initMs ?? 0,
+    ...stepsOf(sandbox),
+    ...(isMade(sandbox.origin) && { creations: 1 }),
+    ...(sandbox.idleMs !== undefined && { idleMs: sandbox.idleMs }),
+    ...(sandbox.replaced && { [`replaced_${sandbox.replaced}`]: 1 }),
+  };
+}
+
+function isMade(origin: SandboxUse["origin"]): boolean {
+  return origin !== "reused" && origin !== "resumed";
+}
+
+function stepsOf({ steps = {} }: SandboxUse): Counters {
+  return Object.fromEntries(Object.entries(steps).map(([step, ms]) => [`stepMs_${step}`, ms]));
+}
+
+/** How long a sandbox that is given up now was kept for nobody. */
+export function idleOf({ sandbox }: Session, idleSince: number, now: number): number {
+  return sandbox?.state === "ready" ? Math.max(Math.min(now, sandbox.expiresAt) - idleSince, 0) : 0;
+}
+
+/** A user's day: what it was, and what a sandbox per message would have been. */
+export function costOf({ day, userId, counters }: UsageRecord): DayCost {
+  const price = priceOn(day);
+  const turns = counters.turns ?? 0;
+  const agentMs = counters.agentMs ?? 0;
+  const origins = startingWith(counters, "turns_");
+  const initMs = sum(Object.values(startingWith(counters, "initMs_")));
+  const used = amountOf(price, initMs + agentMs, counters.idleMs ?? 0, counters.creations ?? 0);
+  const perMessage = amountOf(price, freshInitMs(counters) * turns + agentMs, 0, turns);
+  return { day, userId, turns, origins, used, perMessage, savedRatio: savedBy(used, perMessage) };
+}
+
+export function totalOf(days: readonly DayCost[]): {
+  turns: number;
+  used: Amount;
+  perMessage: Amount;
+  savedRatio: number;
+} {
+  const used = add(days.map((day) => day.used));
+  const perMessage = add(days.map((day) => day.perMessage));
+  return {
+    turns: sum(days.map(({ turns }) => turns)),
+    used,
+    perMessage,
+    savedRatio: savedBy(used, perMessage),
+  };
+}
+
+/** Turns that went on in the room they had, of all turns. */
+export function reuseRateOf(records: readonly UsageRecord[]): number | null {
+  const turns = sum(records.map(({ counters }) => counters.turns ?? 0));
+  const reused = sum(
+    records.map(({ counters }) => (counters.turns_reused ?? 0) + (counters.turns_resumed ?? 0)),
+  );
+  return turns === 0 ? null : reused / turns;
+}
+
+function freshInitMs(counters: Counters): number {
+  const made = sum(fresh.map((origin) => counters[`turns_${origin}`] ?? 0));
+  return made === 0 ? assumedInitMs : sum(fresh.map((origin) => counters[`initMs_${origin}`] ?? 0)) / made;
+}
+
+function amountOf(price: Price, busyMs: number, idleMs: number, creations: number): Amount {
+  const vcpuSeconds = (busyMs / 1000) * sandboxVcpus;
+  const gbHours = ((busyMs + idleMs) / 3_600_000) * sandboxVcpus * memoryGbPerVcpu;
+  const usd = vcpuSeconds * price.vcpuSecondUsd + gbHours * price.gbHourUsd + creations * price.creationUsd;
+  return { vcpuSeconds, gbHours, creations, usd };
+}
+
+function add(amounts: readonly Amount[]): Amount {
+  const of = (name: keyof Amount) => sum(amounts.map((amount) => amount[name]));
+  return {
+    vcpuSeconds: of("vcpuSeconds"),
+    gbHours: of("gbHours"),
+    creations: of("creations"),
+    usd: of("usd"),
+  };
+}
+
+function savedBy(used: Amount, perMessage: Amount): number {
+  return perMessage.vcpuSeconds === 0 ? 0 : 1 - used.vcpuSeconds / perMessage.vcpuSeconds;
+}
+
+function startingWith(counters: Counters, prefix: string): Record<string, number> {
+  const found = Object.entries(counters).filter(([name]) => name.startsWith(prefix));
+  return Object.fromEntries(found.map(([name, value]) => [name.slice(prefix.length), value]));
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}

@@ -1,0 +1,64 @@
+import type { Deps } from "../deps.ts";
+import { AppError } from "../errors.ts";
+import { usageRetentionMs } from "../limits.ts";
+import { when } from "../task/guards.ts";
+import { costOf, dayOf, totalOf, usageOf } from "./decide.ts";
+import { prices } from "./prices.ts";
+import type { Costs } from "./schema.ts";
+
+const dayMs = 24 * 60 * 60_000;
+const daysMax = 31;
+
+/**
+ * Counts what a turn used, once: the mark comes first, so that a message that comes twice counts nothing. A crash
+ * between the two counts it not at all, which is the better error of the two in a sum of money.
+ */
+export async function countUsage(
+  deps: Deps,
+  { taskId, turn }: { taskId: string; turn: number },
+): Promise<void> {
+  const task = await deps.store.getTask(taskId);
+  const counters = task?.turn === turn ? usageOf(task) : undefined;
+  if (!task || !counters) return;
+  const marked = await deps.store.changeTask(taskId, when.uncounted(turn), { set: { countedTurn: turn } });
+  if (marked.won) await addUsage(deps, task.userId, counters);
+}
+
+export async function addUsage(
+  { store, clock }: Pick<Deps, "store" | "clock">,
+  userId: string,
+  counters: Readonly<Record<string, number>>,
+): Promise<void> {
+  const now = clock.now();
+  await store.addUsage(dayOf(now), userId, counters, now + usageRetentionMs);
+}
+
+/** What was used, day by day: a user's own, or for an admin everyone's. */
+export async function readCosts(
+  { store, clock }: Deps,
+  caller: { userId: string; admin: boolean },
+  query: { from?: string | undefined; to?: string | undefined; userId?: string | undefined },
+): Promise<Costs> {
+  const to = query.to ?? dayOf(clock.now());
+  const from = query.from ?? dayOf(Date.parse(to) - 6 * dayMs);
+  const userId = caller.admin ? query.userId : caller.userId;
+  if (query.userId !== undefined && query.userId !== caller.userId && !caller.admin)
+    throw new AppError("forbidden", "Another user's costs are for admins.");
+  const days = daysBetween(from, to);
+  const read = async (day: string) =>
+    userId === undefined ? await store.listUsage(day) : [(await store.getUsage(day, userId)) ?? []].flat();
+  const items = (await Promise.all(days.map(read))).flat().map(costOf);
+  const [first = from] = days;
+  const current = prices.filter(
+    (price, at) => price.from <= to && !(prices[at + 1] && (prices[at + 1]?.from ?? "") <= first),
+  );
+  return { from, to, items, total: totalOf(items), prices: [...current] };
+}
+
+function daysBetween(from: string, to: string): string[] {
+  const days: string[] = [];
+  for (let at = Date.parse(from); at <= Date.parse(to); at += dayMs) days.push(dayOf(at));
+  if (days.length === 0) throw new AppError("invalid_request", "`from` is after `to`.");
+  if (days.length > daysMax) throw new AppError("invalid_request", `At most ${daysMax} days at once.`);
+  return days;
+}

@@ -1,0 +1,185 @@
+import type { RoomDeps } from "../deps.ts";
+import { NoRoomError } from "../errors.ts";
+import { longestCreateMs } from "../limits.ts";
+import { inParallel } from "../parallel.ts";
+import { release, whoHolds } from "../session/release.ts";
+import type { Session } from "../session/schema.ts";
+import type { Slot } from "./schema.ts";
+
+/** What is enough to look. */
+type RecordDeps = Pick<RoomDeps, "store" | "clock" | "config">;
+
+/** Whose sandbox a slot is for: a session's, or nobody's yet. */
+export type SlotOwner = { userId: string; sessionKey: string } | { pool: "warm" | "base" };
+
+export interface TakenSlot {
+  number: number;
+  /** The sandbox that had it before, which must be gone before there is another. */
+  over?: string;
+}
+
+/**
+ * Takes a slot before a sandbox is made. There are as many as there may be sandboxes, each taken by one conditional
+ * write, so that the cap holds whoever races. A session that has one already goes on with it. Where all are taken,
+ * the least recently used session that nobody holds is released for it; where there is none, that is a `NoRoomError`,
+ * and nothing was made.
+ */
+export async function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): Promise<TakenSlot> {
+  const { store, clock, config } = deps;
+  for (let tries = 0; tries < slotTries; tries++) {
+    const slots = await store.listSlots();
+    const slot = { name, at: clock.now(), ...owner };
+
+    // One that was made ahead brings its own; else the one that the session's sandbox before had.
+    const own = slots.find((taken) => taken.name === name) ?? slots.find((taken) => isOf(taken, owner));
+    if (own) {
+      if (await store.takeSlot({ ...slot, number: own.number }, own.name))
+        return { number: own.number, ...(own.name !== name && { over: own.name }) };
+      continue;
+    }
+    if (await madeUserRoom(deps, slots, owner)) continue;
+    const number = freeNumber(slots, config.poolMax, name);
+    if (number === undefined) {
+      if ("pool" in owner) throw new NoRoomError("There is no room for a sandbox made ahead.");
+      await makeRoom(deps, slots);
+      continue;
+    }
+    if (!(await store.takeSlot({ ...slot, number }))) continue;
+    if (!("userId" in owner) || (await staysUnderUserCap(deps, owner.userId))) return { number };
+    // Of those who took one at the same time each looks after he took: too many may give theirs back, none too few.
+    await store.freeSlot(number, name);
+  }
+  throw new NoRoomError("Others were quicker each time; there may be room in a moment.");
+}
+
+const slotTries = 20;
+
+/**
+ * Makes sure of the slot once a record names the sandbox, which from then on nobody frees it under: whoever took it
+ * may have been so slow that it was taken for a dead one's.
+ */
+export async function confirmSlot(
+  deps: RoomDeps,
+  number: number,
+  name: string,
+  owner: SlotOwner,
+): Promise<number> {
+  const slots = await deps.store.listSlots();
+  const isOurs = slots.some((slot) => slot.number === number && slot.name === name);
+  return isOurs ? number : (await takeSlot(deps, name, owner)).number;
+}
+
+/** Before a sandbox that was made ahead is claimed: it is not to be claimed for someone who may not have it. */
+export async function makeUserRoom(deps: RoomDeps, owner: SlotOwner): Promise<void> {
+  for (let tries = 0; tries < slotTries; tries++) {
+    if (!(await madeUserRoom(deps, await deps.store.listSlots(), owner))) return;
+  }
+}
+
+async function madeUserRoom(deps: RoomDeps, slots: readonly Slot[], owner: SlotOwner): Promise<boolean> {
+  if (!("userId" in owner) || slots.some((slot) => isOf(slot, owner))) return false;
+  const theirs = ofUser(slots, owner.userId);
+  if (theirs.length < deps.config.poolMaxPerUser) return false;
+  await makeRoom(deps, theirs, owner.userId);
+  return true;
+}
+
+/** Whether a sandbox could be had now for someone who has none: asked before anything is written for him. */
+export async function hasRoom(deps: RecordDeps, userId: string, sessionKey: string): Promise<boolean> {
+  const { store, config } = deps;
+  const slots = await store.listSlots();
+  if (slots.some((slot) => isOf(slot, { userId, sessionKey }))) return true;
+  const mine = ofUser(slots, userId);
+  if (mine.length >= config.poolMaxPerUser && !(await findSpare(deps, mine, userId))) return false;
+  if (slots.length < config.poolMax) return true;
+  return slots.some((slot) => slot.pool === "warm") || (await findSpare(deps, slots)) !== undefined;
+}
+
+/** Slots whose sandbox no record names any more, because whoever was to free them died. */
+export async function freeStaleSlots(
+  deps: Pick<RoomDeps, "store" | "clock" | "config" | "provider">,
+): Promise<void> {
+  for (const slot of await deps.store.listSlots()) if (await isStale(deps, slot)) await free(deps, slot);
+}
+
+/** The sandbox may be there though nobody names it: it goes first. */
+async function free({ store, provider }: Pick<RoomDeps, "store" | "provider">, slot: Slot): Promise<void> {
+  await provider.remove(slot.name);
+  await store.freeSlot(slot.number, slot.name);
+}
+
+/** Gives up what nobody uses, so that there is a slot; a `NoRoomError` where everything is in use. */
+async function makeRoom(deps: RoomDeps, slots: readonly Slot[], userId?: string): Promise<void> {
+  const spare = await findSpare(deps, slots, userId);
+  if (!spare) {
+    const whose = userId === undefined ? "there may be" : "you may have";
+    throw new NoRoomError(`Every one of the ${slots.length} sandboxes that ${whose} is in use.`);
+  }
+  if ("session" in spare) {
+    const { userId: of, key, epoch } = spare.session;
+    await release(deps, { userId: of, sessionKey: key, epoch });
+  } else await free(deps, spare.slot);
+}
+
+/** What could go: a slot that nothing stands behind, else the least recently used session that nobody holds. */
+async function findSpare(
+  deps: RecordDeps,
+  slots: readonly Slot[],
+  userId?: string,
+): Promise<{ slot: Slot } | { session: Session } | undefined> {
+  const { store, clock } = deps;
+  const holding = (await store.listHoldingSessions(holdingMax)).filter(
+    (session) => userId === undefined || session.userId === userId,
+  );
+  const idle: { session: Session; idleSince: number }[] = [];
+  await inParallel(holding, readsAtOnce, always, async ({ userId: of, key }) => {
+    // The index may be behind: it is decided by the session itself.
+    const session = await store.getSession(of, key);
+    if (!session?.sandbox || session.sandbox.state === "creating") return;
+    const { held, idleSince } = await whoHolds(store, session, clock.now());
+    if (!held) idle.push({ session, idleSince });
+  });
+  const [least] = idle.sort((a, b) => a.idleSince - b.idleSince);
+  if (least) return { session: least.session };
+  for (const slot of slots) if (await isStale(deps, slot)) return { slot };
+  return undefined;
+}
+
+const holdingMax = 2000;
+const readsAtOnce = 8;
+const always = () => true;
+
+/** Its sandbox is named by no record, and too old to be about to be. */
+async function isStale({ store, clock }: RecordDeps, slot: Slot): Promise<boolean> {
+  if (clock.now() - slot.at < longestCreateMs) return false;
+  const warm = await store.getWarm(slot.name);
+  if (warm && warm.state !== "claimed") return false;
+  // Its session may be about to have it.
+  if (warm && clock.now() - warm.claimedAt < longestCreateMs) return false;
+  const { userId = "", sessionKey = "" } = warm ?? slot;
+  const session = await store.getSession(userId, sessionKey);
+  if (session?.sandbox?.name === slot.name) return false;
+  return !(session?.tombstones ?? []).some(({ name, until }) => name === slot.name && until > clock.now());
+}
+
+async function staysUnderUserCap({ store, config }: RecordDeps, userId: string): Promise<boolean> {
+  if (config.poolMaxPerUser >= config.poolMax) return true;
+  return ofUser(await store.listSlots(), userId).length <= config.poolMaxPerUser;
+}
+
+function ofUser(slots: readonly Slot[], userId: string): Slot[] {
+  return slots.filter((slot) => slot.userId === userId);
+}
+
+function isOf(slot: Slot, owner: SlotOwner): boolean {
+  return "userId" in owner && slot.userId === owner.userId && slot.sessionKey === owner.sessionKey;
+}
+
+/** Different names begin to look at different places, so that those who come at once seldom want the same. */
+function freeNumber(slots: readonly Slot[], max: number, name: string): number | undefined {
+  const taken = new Set(slots.map(({ number }) => number));
+  let start = 0;
+  for (const character of name) start = (start * 31 + character.charCodeAt(0)) % max;
+  for (let i = 0; i < max; i++) if (!taken.has((start + i) % max)) return (start + i) % max;
+  return undefined;
+}

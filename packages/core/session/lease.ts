@@ -1,0 +1,64 @@
+import type { Deps } from "../deps.ts";
+import { AppError } from "../errors.ts";
+import { noRoomRetryMs, sessionRetentionMs } from "../limits.ts";
+import { hasRoom } from "../pool/slots.ts";
+import { decideLease } from "./decide.ts";
+import { endOf } from "./release.ts";
+import type { Lease } from "./schema.ts";
+
+/** Takes the session for a turn, creating it where there is none; a session someone has is a `session_busy`. */
+export async function takeLease(
+  deps: Deps,
+  where: { userId: string; sessionKey: string },
+  want: { taskId: string; turn: number },
+): Promise<void> {
+  const { store, clock, config } = deps;
+  for (;;) {
+    const session = await store.getSession(where.userId, where.sessionKey);
+    const holder = session?.lease ? await store.getTask(session.lease.taskId) : undefined;
+    const now = clock.now();
+    const verdict = decideLease(session, holder, want, now);
+    if (verdict.kind === "mine") return;
+    if (verdict.kind === "busy") throw busy(where.sessionKey, verdict.holder);
+    if (!session?.sandbox) await refuseWithoutRoom(deps, where);
+
+    const lease = { ...want, at: now };
+    const idleSince = session && Math.max(session.lastUsedAt, endOf(holder));
+    const outcome = await store.changeSession(
+      where.userId,
+      where.sessionKey,
+      { lease: verdict.over },
+      {
+        set: {
+          lease,
+          lastUsedAt: now,
+          ...(idleSince !== undefined && { idleSince }),
+          dueAt: now + config.sessionIdleMs,
+          expiresAt: now + sessionRetentionMs,
+        },
+        remove: ["deletedAt"],
+      },
+    );
+    if (outcome.won) return;
+    // Someone else took it meanwhile. Each round of this loop is another's win, so it ends: in theirs or in ours.
+  }
+}
+
+/** Asked before anything is written for someone who would need a sandbox that can not be had. */
+export async function refuseWithoutRoom(
+  deps: Deps,
+  { userId, sessionKey }: { userId: string; sessionKey: string },
+): Promise<void> {
+  if (await hasRoom(deps, userId, sessionKey)) return;
+  deps.metrics.count("room_refused");
+  throw new AppError("no_room", "Every sandbox there may be is in use; try again in a moment.", {
+    retryAfterMs: noRoomRetryMs,
+  });
+}
+
+export function busy(sessionKey: string, holder: Lease): AppError {
+  return new AppError("session_busy", `Session ${sessionKey} is busy with ${holder.taskId}.`, {
+    taskId: holder.taskId,
+    turn: holder.turn,
+  });
+}

@@ -1,0 +1,86 @@
+import { idleOf } from "../cost/decide.ts";
+import { addUsage } from "../cost/index.ts";
+import type { Deps, RoomDeps } from "../deps.ts";
+import type { Task } from "../task/schema.ts";
+import { decideLease, giveUp } from "./decide.ts";
+import type { Session } from "./schema.ts";
+
+/**
+ * Gives the sandbox up: first in the record, then at the provider, then for good. Fenced by the epoch it had, which
+ * both writes move: whoever is making it, means to use it, or means to give it up too, finds another.
+ */
+export async function release(
+  deps: Pick<RoomDeps, "store" | "provider" | "clock">,
+  { userId, sessionKey, epoch }: { userId: string; sessionKey: string; epoch: number },
+): Promise<void> {
+  const { store, provider, clock } = deps;
+  const session = await store.getSession(userId, sessionKey);
+  if (!session?.sandbox || session.epoch !== epoch) return;
+  const now = clock.now();
+  const { held, idleSince } = await whoHolds(store, session, now);
+  if (session.sandbox.state !== "releasing" && held) return;
+  const { name, createdAt, slot } = session.sandbox;
+  const releasing = await store.changeSession(
+    userId,
+    sessionKey,
+    { lease: session.lease ?? null, epoch },
+    {
+      set: {
+        epoch: epoch + 1,
+        sandbox: { state: "releasing", name, createdAt, ...(slot !== undefined && { slot }) },
+        ...(session.sandbox.state === "creating" && giveUp(session, now)),
+      },
+    },
+  );
+  if (!releasing.won) return;
+  await provider.remove(name);
+  const released = await store.changeSession(
+    userId,
+    sessionKey,
+    { epoch: epoch + 1 },
+    // With a name that may still come into being, someone must look at it again.
+    {
+      set: { epoch: epoch + 2, lost: "released" },
+      remove: releasing.item.tombstones ? ["sandbox"] : ["sandbox", "dueAt"],
+    },
+  );
+  if (released.won && slot !== undefined) await store.freeSlot(slot, name);
+  const idleMs = idleOf(session, idleSince, now);
+  if (released.won && idleMs > 0) await addUsage(deps, userId, { idleMs });
+}
+
+/** A turn's sandbox has gone under it before it could begin: the record lets go of it. */
+export async function forgetSandbox(
+  { store }: Pick<Deps, "store">,
+  { id, turn, userId, sessionKey }: Task,
+  epoch: number,
+): Promise<void> {
+  const lease = (await store.getSession(userId, sessionKey))?.lease;
+  if (lease?.taskId !== id || lease.turn !== turn) return;
+  await store.changeSession(
+    userId,
+    sessionKey,
+    { lease, epoch },
+    { set: { epoch: epoch + 1, lost: "gone" }, remove: ["sandbox"] },
+  );
+}
+
+const nobody = { taskId: "", turn: 0 };
+
+/** Whether a turn has the session, or is about to have it; and since when nobody had. */
+export async function whoHolds(
+  store: Deps["store"],
+  session: Session,
+  now: number,
+): Promise<{ held: boolean; idleSince: number }> {
+  const holder = session.lease && (await store.getTask(session.lease.taskId));
+  return {
+    held: decideLease(session, holder, nobody, now).kind === "busy",
+    idleSince: Math.max(session.lastUsedAt, endOf(holder)),
+  };
+}
+
+/** When a turn ended; never, where it has not. */
+export function endOf(task: Task | undefined): number {
+  return task && "endedAt" in task.state ? task.state.endedAt : 0;
+}

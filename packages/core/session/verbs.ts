@@ -1,0 +1,107 @@
+import type { Deps, SessionDeps } from "../deps.ts";
+import { AppError } from "../errors.ts";
+import { sessionRetentionMs } from "../limits.ts";
+import type { Health, Page, SessionName } from "../ports.ts";
+import { busy, refuseWithoutRoom } from "./lease.ts";
+import { whoHolds } from "./release.ts";
+import type { Session } from "./schema.ts";
+import { type SessionView, viewSession } from "./view.ts";
+
+/** A session of the user's own; one that was deleted is none. */
+export async function getSession({ store }: Deps, { userId, sessionKey }: SessionName): Promise<Session> {
+  const session = await store.getSession(userId, sessionKey);
+  if (!session || session.deletedAt !== undefined)
+    throw new AppError("not_found", "There is no such session.");
+  return session;
+}
+
+/** A session for its user to see. */
+export async function showSession(
+  { store, clock }: Deps,
+  session: Session,
+  health?: Health,
+): Promise<SessionView> {
+  const now = clock.now();
+  return viewSession(session, await whoHolds(store, session, now), health ?? null, now);
+}
+
+export async function listSessions(
+  deps: Deps,
+  userId: string,
+  options: { limit: number; after?: string },
+): Promise<Page<SessionView>> {
+  const { items, next } = await deps.store.listSessions(userId, options);
+  return { items: await Promise.all(items.map((session) => showSession(deps, session))), next };
+}
+
+/** Gets or creates the session and has it made ready, where it is not: by a worker, for whoever comes next. */
+export async function requestSession(
+  deps: SessionDeps,
+  name: SessionName,
+): Promise<{ session: Session; health: Health }> {
+  const { store, sessions, work } = deps;
+  const { userId, sessionKey } = name;
+  const existing = await store.getSession(userId, sessionKey);
+  const health = existing?.sandbox ? await sessions.checkHealth(name) : "gone";
+  if (existing && health === "healthy") return { session: existing, health };
+  if (!existing?.sandbox) await refuseWithoutRoom(deps, name);
+  const session = existing && existing.deletedAt === undefined ? existing : await open(deps, name, existing);
+  await work.send({ kind: "prepare", userId, sessionKey });
+  return { session, health };
+}
+
+async function open(
+  { store, clock }: Deps,
+  name: SessionName,
+  deleted: Session | undefined,
+): Promise<Session> {
+  const now = clock.now();
+  const outcome = await store.changeSession(
+    name.userId,
+    name.sessionKey,
+    { lease: deleted?.lease ?? null },
+    { set: { lastUsedAt: now, expiresAt: now + sessionRetentionMs }, remove: ["deletedAt"] },
+  );
+  // Where it was lost, someone else has opened it.
+  if (!outcome.item) throw new AppError("internal", "The session could not be written.");
+  return outcome.item;
+}
+
+/** A fresh conversation with the agent, in the same sandbox. */
+export async function resetSession(deps: Deps, name: SessionName): Promise<Session> {
+  const { store, clock } = deps;
+  for (;;) {
+    const session = await idleSession(deps, name);
+    const { userId, key, lease = null, epoch } = session;
+    const reset = await store.changeSession(userId, key, { lease, epoch }, { set: { resetAt: clock.now() } });
+    if (reset.won) return reset.item;
+  }
+}
+
+/** Deletes the session: its sandbox goes, and nobody sees it any more. Refused while a turn has it. */
+export async function deleteSession(deps: SessionDeps, name: SessionName): Promise<void> {
+  const { store, clock, sessions } = deps;
+  for (;;) {
+    await idleSession(deps, name);
+    if (!(await sessions.invalidateSession(name))) continue;
+    const session = await store.getSession(name.userId, name.sessionKey);
+    if (!session) return;
+    const { userId, key, lease = null, epoch, sandbox } = session;
+    if (sandbox) continue;
+    const set = { deletedAt: clock.now() };
+    const deleted = await store.changeSession(
+      userId,
+      key,
+      { lease, epoch },
+      { set, remove: ["environment"] },
+    );
+    if (deleted.won) return;
+  }
+}
+
+async function idleSession(deps: Deps, name: SessionName): Promise<Session> {
+  const session = await getSession(deps, name);
+  const { held } = await whoHolds(deps.store, session, deps.clock.now());
+  if (held && session.lease) throw busy(name.sessionKey, session.lease);
+  return session;
+}

@@ -1,0 +1,90 @@
+import { createHash } from "node:crypto";
+import type { Environment, RoomDeps, SandboxRef, SessionName } from "@concierge/core";
+
+const tools = ["node", "npm", "git", "python3", "bash"];
+const agents = { claude: "claude", codex: "codex", cursor: "cursor-agent" } as const;
+
+/** Where each program is and whether it is still the same file, and the names of the variables. Nothing is run. */
+const lightScript = `
+for program in ${[...tools, ...Object.values(agents)].join(" ")}; do
+  path=$(command -v "$program") && stat -L -c "%n %i %Y %s" "$path"
+done
+env -0 | tr '\\n\\0' ' \\n' | cut -d= -f1 | sort
+`;
+
+/** The same, and what the tools say of themselves: one line each, \`kind name value\`. */
+const fullScript = `
+${tools.map((tool) => `echo "version ${tool} $(${tool} --version 2>/dev/null | head -n 1)"`).join("\n")}
+. /etc/os-release 2>/dev/null; echo "version os \${PRETTY_NAME:-unknown}"
+${Object.entries(agents)
+  .map(([agent, program]) => `command -v ${program} >/dev/null && echo "agent ${agent} -"`)
+  .join("\n")}
+env -0 | tr '\\n\\0' ' \\n' | cut -d= -f1 | sort | while read -r name; do echo "variable $name -"; done
+`;
+
+const timeoutMs = 20_000;
+const maxBytes = 64 * 1024;
+const namesKept = 200;
+
+/**
+ * Looks what is in the session's sandbox. What is known is trusted only after a light look has found the same; where
+ * it has not, it is found out anew. Only names and versions are kept: a variable's value never leaves the sandbox.
+ */
+export async function refreshEnvironment(deps: RoomDeps, { userId, sessionKey }: SessionName): Promise<void> {
+  const { store, clock } = deps;
+  const session = await store.getSession(userId, sessionKey);
+  const sandbox = session?.sandbox;
+  if (!session || sandbox?.state !== "ready") return;
+  const light = await run(deps, sandbox, lightScript);
+  if (light === undefined) return;
+  const fingerprint = createHash("sha256").update(light).digest("hex").slice(0, 16);
+  const known = session.environment;
+  const isTrue = known?.sandbox === sandbox.sessionId && known.fingerprint === fingerprint;
+
+  const found = isTrue ? known : await lookThoroughly(deps, sandbox);
+  if (!found) return;
+  const { versions, agents: installed, variables } = found;
+  const probedAt = clock.now();
+  const environment = {
+    sandbox: sandbox.sessionId,
+    probedAt,
+    fingerprint,
+    versions,
+    agents: installed,
+    variables,
+  };
+  await store.changeSession(userId, sessionKey, { epoch: session.epoch }, { set: { environment } });
+}
+
+type Found = Pick<Environment, "versions" | "agents" | "variables">;
+
+async function lookThoroughly(deps: RoomDeps, sandbox: SandboxRef): Promise<Found | undefined> {
+  const text = await run(deps, sandbox, fullScript);
+  return text === undefined ? undefined : parseEnvironment(text);
+}
+
+export function parseEnvironment(text: string): Found {
+  const versions: Record<string, string> = {};
+  const lines = text.split("\n").flatMap((line) => {
+    const [, kind = "", name = "", value = ""] = /^(\w+) (\S+) (.*)$/.exec(line) ?? [];
+    if (kind === "version" && value !== "") versions[name] = value.slice(0, namesKept);
+    return kind === "agent" || kind === "variable" ? [{ kind, name: name.slice(0, namesKept) }] : [];
+  });
+  const named = (kind: string) =>
+    lines
+      .filter((line) => line.kind === kind)
+      .map(({ name }) => name)
+      .slice(0, namesKept);
+  return { versions, agents: named("agent"), variables: named("variable") };
+}
+
+/** Nothing where it was killed or could not be run: then nothing was found out. */
+async function run({ provider }: RoomDeps, sandbox: SandboxRef, script: string): Promise<string | undefined> {
+  const { exitCode, stdout } = await provider.exec(sandbox, {
+    cmd: "sh",
+    args: ["-c", script],
+    timeoutMs,
+    maxBytes,
+  });
+  return exitCode === 0 ? stdout : undefined;
+}

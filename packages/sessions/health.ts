@@ -1,0 +1,26 @@
+import { type Health, type Probe, ProviderError, type ReadySandbox, type RoomDeps } from "@concierge/core";
+
+/** Asks the provider before a sandbox is trusted. What can not be asked now throws, and everything is kept. */
+export async function probe(
+  { provider, flags, metrics }: RoomDeps,
+  userId: string,
+  known: ReadySandbox,
+): Promise<Probe> {
+  if (!(await flags.isOn("ENABLE_HEALTH_PROBE", userId))) return { health: "healthy", sandbox: { ...known } };
+  const found = await provider.probe(known.name);
+  metrics.count(`health_${found.health}`);
+  return found;
+}
+
+/** The same as a word, for those who only want to know. */
+export async function healthOf({ provider, metrics }: RoomDeps, name: string): Promise<Health> {
+  try {
+    const { health } = await provider.probe(name);
+    metrics.count(`health_${health}`);
+    return health;
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error;
+    metrics.count("health_unknown");
+    return "unknown";
+  }
+}

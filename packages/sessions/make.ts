@@ -1,0 +1,201 @@
+import {
+  claimWarm,
+  confirmSlot,
+  giveUp,
+  type LiveSandbox,
+  limits,
+  makeSandbox,
+  makeUserRoom,
+  type Origin,
+  ProviderError,
+  type Room,
+  type Session,
+  sandboxName,
+  sessionId,
+  takeSlot,
+} from "@concierge/core";
+import { type Attempt, inUse, moved, type Replaced, roomOf, seen } from "./room.ts";
+
+/** Another sandbox for the session: one that was made ahead, else a new one. */
+export async function make(tried: Attempt, replaced: Replaced | undefined): Promise<Room | undefined> {
+  const { deps, wish } = tried;
+  const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
+  if (replaced?.snapshotId === undefined) {
+    await makeUserRoom(deps, owner);
+    const warm = await claimWarm(deps, owner, wish.until);
+    if (warm) return await moveIn(tried, warm, replaced);
+  }
+  return await create(tried, replaced);
+}
+
+/** A claimed sandbox becomes the session's; one that the session does not take is nobody's, and goes. */
+async function moveIn(
+  tried: Attempt,
+  warm: LiveSandbox,
+  replaced: Replaced | undefined,
+): Promise<Room | undefined> {
+  const { deps, wish, session } = tried;
+  const { store, provider, clock } = deps;
+  const { number: slot } = await takeSlot(deps, warm.name, {
+    userId: wish.userId,
+    sessionKey: wish.sessionKey,
+  });
+  const now = clock.now();
+  const epoch = session.epoch + 1;
+  const outcome = await store.changeSession(wish.userId, wish.sessionKey, seen(session), {
+    set: {
+      ...inUse(tried, now),
+      epoch,
+      sandbox: { state: "ready", createdAt: now, ...warm, origin: "warm", extendedAt: now, slot },
+      ...giveUp(session, now),
+    },
+    remove: ["lost", "deletedAt"],
+  });
+  if (!outcome.won) {
+    await provider.remove(warm.name);
+    await store.freeSlot(slot, warm.name);
+    return undefined;
+  }
+  await removeOld(tried);
+  return roomOf(tried, warm, epoch, "warm", told(replaced, false));
+}
+
+async function create(tried: Attempt, replaced: Replaced | undefined): Promise<Room | undefined> {
+  const { deps, wish, session } = tried;
+  const { store, provider, clock, config } = deps;
+  const epoch = session.epoch + 1;
+  const name = sandboxName(limits.app, config.stage, sessionId(wish.userId, wish.sessionKey), epoch);
+  const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
+  const taken = await takeSlot(deps, name, owner);
+
+  const createdAt = clock.now();
+  const { snapshotId } = replaced ?? {};
+  const intent = await store.changeSession(wish.userId, wish.sessionKey, seen(session), {
+    set: {
+      ...inUse(tried, createdAt),
+      epoch,
+      sandbox: {
+        state: "creating",
+        name,
+        createdAt,
+        slot: taken.number,
+        by: wish.by,
+        until: createdAt + limits.longestCreateMs,
+        ...(snapshotId !== undefined && { snapshotId }),
+      },
+      ...giveUp(session, createdAt),
+    },
+    remove: ["deletedAt"],
+  });
+  // The slot is the session's, whoever of those that want it makes the sandbox.
+  if (!intent.won) return undefined;
+  // Only now: whoever lost the session meanwhile must not take from it what another turn may be running in.
+  await removeOld(tried, { keepSnapshots: snapshotId !== undefined });
+  // What was claimed for the session by someone who died before it was its.
+  if (taken.over !== undefined && taken.over !== session.sandbox?.name) await provider.remove(taken.over);
+
+  try {
+    const slot = await confirmSlot(deps, taken.number, name, owner);
+    const made = { ...(await makeFrom(tried, name, createdAt, snapshotId)), slot };
+    const isOurs = await isReady(tried, intent.item, made);
+    const kept = made.origin === "snapshot" && snapshotId !== undefined;
+    if (isOurs) return roomOf(tried, made.sandbox, epoch, made.origin, told(replaced, kept));
+    return undefined;
+  } catch (error) {
+    const mayCome = error instanceof ProviderError && error.kind !== "refused";
+    // A turn's next try looks for what this one may have made; nobody else would, until it is nobody's any more.
+    if (!(mayCome && wish.holder)) await abandon(tried, intent.item);
+    throw error;
+  }
+}
+
+/** From the snapshot that the session moves with, or as every new one is made. */
+async function makeFrom(
+  { deps, wish, steps }: Attempt,
+  name: string,
+  createdAt: number,
+  snapshotId: string | undefined,
+): Promise<{ sandbox: LiveSandbox; origin: Origin }> {
+  const { provider, config } = deps;
+  const lifeMs = Math.max(wish.until - createdAt, config.sessionIdleMs);
+  const tags = { app: limits.app, stage: config.stage, user: wish.userId, session: wish.sessionKey };
+  const options = { name, tags, timeoutMs: Math.min(lifeMs, config.sandboxMaxMs) };
+  if (snapshotId === undefined) return await makeSandbox(deps, options, steps.step);
+  try {
+    const from = () => provider.create({ ...options, snapshotId });
+    const sandbox = await steps.step("creating", `${name}, with the files of the one before.`, from);
+    return { sandbox, origin: "snapshot" };
+  } catch (error) {
+    if (!(error instanceof ProviderError && error.kind === "gone")) throw error;
+    return await makeSandbox(deps, options, steps.step);
+  }
+}
+
+/**
+ * The sandbox is there: the record says so, unless the session has gone on to another epoch meanwhile. Then nobody
+ * else knows of it, and it goes. A lease that another took is no hindrance to who made it for no turn of his own.
+ */
+async function isReady(
+  { deps, wish }: Attempt,
+  intent: Session,
+  { sandbox, origin, slot }: { sandbox: LiveSandbox; origin: Origin; slot: number },
+): Promise<boolean> {
+  const { store, provider, clock } = deps;
+  const { epoch, sandbox: intended } = intent;
+  const { createdAt = 0 } = intended ?? {};
+  for (let current = intent; ; ) {
+    const now = clock.now();
+    const outcome = await store.changeSession(wish.userId, wish.sessionKey, seen(current), {
+      set: {
+        ...moved(wish, current, now),
+        sandbox: {
+          state: "ready",
+          ...sandbox,
+          createdAt,
+          origin,
+          extendedAt: now,
+          slot,
+        },
+      },
+      remove: ["lost"],
+    });
+    if (outcome.won) return true;
+    if (outcome.item?.epoch !== epoch) {
+      await provider.remove(sandbox.name);
+      await store.freeSlot(slot, sandbox.name);
+      return false;
+    }
+    if (wish.holder) return false;
+    current = outcome.item;
+  }
+}
+
+/** Nobody waits any longer for what was being made; should it come into being after all, its name is looked for. */
+async function abandon({ deps, wish }: Attempt, intent: Session): Promise<void> {
+  const { store, provider, clock } = deps;
+  const { epoch, sandbox } = intent;
+  const abandoned = await store.changeSession(
+    wish.userId,
+    wish.sessionKey,
+    { epoch },
+    { set: { epoch: epoch + 1, ...giveUp(intent, clock.now()) }, remove: ["sandbox"] },
+  );
+  if (!abandoned.won || !sandbox) return;
+  await provider.remove(sandbox.name).catch((error: unknown) => {
+    // Its name is kept until it can not come into being any more.
+    if (!(error instanceof ProviderError)) throw error;
+  });
+  if (sandbox.slot !== undefined) await store.freeSlot(sandbox.slot, sandbox.name);
+}
+
+async function removeOld({ deps, session }: Attempt, options = { keepSnapshots: false }): Promise<void> {
+  const old = session.sandbox;
+  if (!old) return;
+  await deps.provider.remove(old.name, options);
+  // Where the new one brought a slot of its own this is another's; else it has the new one's name by now.
+  if (old.slot !== undefined) await deps.store.freeSlot(old.slot, old.name);
+}
+
+function told(replaced: Replaced | undefined, kept: boolean): Room["replaced"] {
+  return replaced && { reason: replaced.reason, kept };
+}

@@ -1,0 +1,147 @@
+import {
+  AppError,
+  addUsage,
+  createFlagReader,
+  createId,
+  type Execution,
+  type ExecutionResult,
+  type Health,
+  ProviderError,
+  parseConfig,
+  type Room,
+  type RoomDeps,
+  type RoomRequest,
+  release,
+  type Session,
+  type SessionName,
+  whoHolds,
+} from "@concierge/core";
+import { refreshEnvironment } from "./environment.ts";
+import { extend } from "./extend.ts";
+import { healthOf } from "./health.ts";
+import { giveRoom } from "./room.ts";
+import type {
+  ISandboxSessionManager,
+  SandboxSession,
+  SandboxSessionManagerConfig,
+  SessionOptions,
+} from "./types.ts";
+
+/** Every decision is made by the record in the store, so that any number of these, in any process, are one. */
+export class SandboxSessionManager implements ISandboxSessionManager {
+  readonly #deps: RoomDeps;
+  readonly #keepOnShutdown: boolean;
+  readonly #given = new Map<string, SessionName>();
+  #isShut = false;
+
+  constructor(config: SandboxSessionManagerConfig) {
+    this.#deps = depsFrom(config);
+    this.#keepOnShutdown = config.keepOnShutdown ?? false;
+  }
+
+  async getRoom(request: RoomRequest): Promise<Room | "unwanted" | "not the holder"> {
+    const { taskId, turn } = request.holder;
+    return await giveRoom(this.#open(), { ...request, by: `${taskId}/${turn}` });
+  }
+
+  async getOrCreateSession(name: SessionName, options: SessionOptions = {}): Promise<SandboxSession> {
+    const deps = this.#open();
+    const { until = deps.clock.now(), onProgress: progress = silently } = options;
+    const room = await giveRoom(deps, {
+      ...name,
+      until,
+      by: deps.ids.claim(),
+      holder: undefined,
+      isWanted: async () => !this.#isShut,
+      progress,
+    });
+    if (typeof room === "string") throw new Error("The session manager was shut down.");
+    this.#given.set(`${name.userId}\0${name.sessionKey}`, name);
+    await countMade(deps, name.userId, room);
+    const { sandbox, epoch, origin } = room;
+    const { startedAt, expiresAt, ...ref } = sandbox;
+    return {
+      ...name,
+      sandbox: { name: ref.name, sessionId: ref.sessionId },
+      epoch,
+      origin,
+      startedAt,
+      expiresAt,
+    };
+  }
+
+  async isSessionValid(name: SessionName): Promise<boolean> {
+    return (await this.checkHealth(name)) === "healthy";
+  }
+
+  async checkHealth({ userId, sessionKey }: SessionName): Promise<Health> {
+    const sandbox = (await this.#deps.store.getSession(userId, sessionKey))?.sandbox;
+    return sandbox?.state === "ready" ? await healthOf(this.#deps, sandbox.name) : "gone";
+  }
+
+  async extendSession(name: SessionName, durationMs = this.#deps.config.sessionIdleMs): Promise<Session> {
+    return await extend(this.#open(), name, durationMs);
+  }
+
+  async invalidateSession({ userId, sessionKey }: SessionName): Promise<boolean> {
+    const { store, clock } = this.#deps;
+    for (;;) {
+      const session = await store.getSession(userId, sessionKey);
+      if (!session?.sandbox) return true;
+      const { held } = await whoHolds(store, session, clock.now());
+      if (held) return false;
+      await release(this.#deps, { userId, sessionKey, epoch: session.epoch });
+    }
+  }
+
+  async refreshEnvironment(name: SessionName): Promise<void> {
+    await refreshEnvironment(this.#open(), name);
+  }
+
+  async exec(name: SessionName, execution: Execution): Promise<ExecutionResult> {
+    const until = this.#deps.clock.now() + execution.timeoutMs;
+    const { sandbox } = await this.getOrCreateSession(name, { until });
+    try {
+      return await this.#deps.provider.exec(sandbox, execution);
+    } catch (error) {
+      if (!(error instanceof ProviderError && (error.kind === "gone" || error.kind === "stopped")))
+        throw error;
+      throw new AppError("session_not_ready", "The sandbox went away while the command ran.");
+    }
+  }
+
+  /** Gives nothing out any more, and gives up the rooms it gave out that nobody has. */
+  async shutdown(): Promise<void> {
+    this.#isShut = true;
+    if (this.#keepOnShutdown) return;
+    await Promise.all([...this.#given.values()].map((name) => this.invalidateSession(name)));
+    this.#given.clear();
+  }
+
+  #open(): RoomDeps {
+    if (this.#isShut) throw new Error("The session manager was shut down.");
+    return this.#deps;
+  }
+}
+
+/** A turn counts what it took to get its sandbox; what was made ahead of one is counted here. */
+async function countMade(deps: RoomDeps, userId: string, { origin, steps }: Room): Promise<void> {
+  if (origin === "reused" || origin === "resumed") return;
+  const initMs = Object.values(steps).reduce((total, ms) => total + ms, 0);
+  await addUsage(deps, userId, { creations: 1, initMs_prepared: initMs });
+}
+
+const silently = async (): Promise<void> => {};
+
+function depsFrom(given: SandboxSessionManagerConfig): RoomDeps {
+  const { store, provider, metrics = { count: () => {} }, keepOnShutdown: _, ...rest } = given;
+  const clock = given.clock ?? {
+    now: () => Date.now(),
+    sleep: (ms) => new Promise((wake) => setTimeout(wake, ms)),
+  };
+  const defaults = parseConfig({});
+  const { ids = { claim: () => createId("claim", clock.now()) } } = given;
+  const { flags = createFlagReader({ store, clock }, defaults.flags) } = given;
+  const { clock: _clock, ids: _ids, flags: _flags, ...over } = rest;
+  return { config: { ...defaults, ...over }, clock, ids, store, provider, flags, metrics };
+}

@@ -1,0 +1,219 @@
+import {
+  decideLife,
+  decideRoom,
+  type LiveSandbox,
+  limits,
+  type Origin,
+  ProviderError,
+  type ReplaceReason,
+  type Room,
+  type RoomDeps,
+  type RoomRequest,
+  renewed,
+  type Session,
+} from "@concierge/core";
+import { probe } from "./health.ts";
+import { make } from "./make.ts";
+import { createSteps, type Steps } from "./steps.ts";
+
+export interface Wish extends Omit<RoomRequest, "holder"> {
+  /** Whoever makes the sandbox, if it has to be made. */
+  by: string;
+  holder: RoomRequest["holder"] | undefined;
+}
+
+/** One look at the session, and what is to be done by it. Every write is conditional on what was seen. */
+export interface Attempt {
+  deps: RoomDeps;
+  wish: Wish;
+  session: Session;
+  steps: Steps;
+}
+
+/** What a new sandbox takes the place of. */
+export interface Replaced {
+  reason: ReplaceReason;
+  /** Its files are in here. */
+  snapshotId?: string | undefined;
+}
+
+/** The session's own sandbox where it can be used, else another, named in the record before it exists. */
+export async function giveRoom(deps: RoomDeps, wish: Wish): Promise<Room | "unwanted" | "not the holder"> {
+  const steps = createSteps(deps.clock, wish.progress);
+  for (;;) {
+    const session = await readSession(deps, wish);
+    // Asked after the session was read: a stop writes the task first and then moves the lease, so a turn that is still
+    // wanted here has its lease as it was read, and a stop that comes now makes each later write to the session lose.
+    if (!(await wish.isWanted())) return "unwanted";
+    if (!isHeldBy(session, wish.holder)) return "not the holder";
+    const room = await attempt({ deps, wish, session, steps });
+    if (room) return room;
+    // Another wrote the session meanwhile, or is about to: it is looked at again.
+  }
+}
+
+async function attempt(tried: Attempt): Promise<Room | undefined> {
+  const { deps, wish, session, steps } = tried;
+  const { provider, clock } = deps;
+  const verdict = decideRoom(session, wish.by, clock.now());
+  switch (verdict.kind) {
+    case "make":
+      return await make(tried, replacedBy(session));
+    case "wait":
+      await clock.sleep(verdict.ms);
+      return undefined;
+    case "look for": {
+      const { name, snapshotId } = verdict.sandbox;
+      const found = await steps.step("probing", name, () => provider.probe(name));
+      // What was to be installed in it may not have been.
+      const isWhole = deps.config.setup === undefined || snapshotId !== undefined;
+      if (found.health === "healthy" && isWhole) return await use(tried, found.sandbox, "cold");
+      return await make(tried, snapshotId ? { reason: "max_life", snapshotId } : replacedBy(session));
+    }
+    case "probe": {
+      const { name } = verdict.sandbox;
+      const found = await steps.step("probing", name, () => probe(deps, wish.userId, verdict.sandbox));
+      if (found.health === "healthy") return await use(tried, found.sandbox, "reused");
+      if (found.health === "gone") return await make(tried, { reason: "gone" });
+      const resumed = await steps.step("resuming", name, () => resume(tried, name));
+      return resumed ? await use(tried, resumed, "resumed") : await make(tried, { reason: "gone" });
+    }
+  }
+}
+
+/** What can not be resumed after all is as good as gone. */
+async function resume({ deps }: Attempt, name: string): Promise<LiveSandbox | undefined> {
+  try {
+    return await deps.provider.resume(name);
+  } catch (error) {
+    if (error instanceof ProviderError && (error.kind === "gone" || error.kind === "refused"))
+      return undefined;
+    throw error;
+  }
+}
+
+/** Takes a sandbox that runs into use: it must last, and the record must say so before anyone relies on it. */
+async function use(tried: Attempt, live: LiveSandbox, origin: Origin): Promise<Room | undefined> {
+  const { deps, wish, session } = tried;
+  const { store, clock, config } = deps;
+  const known = session.sandbox?.state === "ready" ? session.sandbox : undefined;
+  const sameLife = known?.sessionId === live.sessionId;
+  const extendedAt = sameLife ? known.extendedAt : clock.now();
+  const life = decideLife(
+    { ...live, extendedAt },
+    { until: wish.until, idleMs: config.sessionIdleMs, maxMs: config.sandboxMaxMs },
+    clock.now(),
+  );
+  if (life.kind === "move") return await move(tried, live);
+  if (life.kind === "extend" && !(await isExtended(deps, live, life.byMs))) return await move(tried, live);
+
+  const now = clock.now();
+  const expiresAt = live.expiresAt + (life.kind === "extend" ? life.byMs : 0);
+  const { createdAt = now, slot } = session.sandbox ?? {};
+  const outcome = await store.changeSession(wish.userId, wish.sessionKey, seen(session), {
+    set: {
+      ...inUse(tried, now),
+      sandbox: {
+        state: "ready",
+        ...live,
+        expiresAt,
+        createdAt,
+        origin: known?.origin ?? origin,
+        extendedAt: life.kind === "extend" ? now : extendedAt,
+        ...(slot !== undefined && { slot }),
+      },
+    },
+    remove: ["lost", "deletedAt"],
+  });
+  return outcome.won ? roomOf(tried, { ...live, expiresAt }, session.epoch, origin) : undefined;
+}
+
+async function isExtended({ provider }: RoomDeps, live: LiveSandbox, byMs: number): Promise<boolean> {
+  try {
+    await provider.extend(live, byMs);
+    return true;
+  } catch (error) {
+    if (error instanceof ProviderError && error.kind === "refused") return false;
+    throw error;
+  }
+}
+
+/** The plan's end is near: the turn goes on in another sandbox with the same files, instead of dying in the middle. */
+async function move(tried: Attempt, live: LiveSandbox): Promise<Room | undefined> {
+  const { provider } = tried.deps;
+  const snapshotId = await tried.steps.step(
+    "moving",
+    `${live.name} is near the end of its life.`,
+    async () => {
+      try {
+        return await provider.snapshot(live, limits.moveSnapshotMs);
+      } catch (error) {
+        if (error instanceof ProviderError && error.kind === "refused") return undefined;
+        throw error;
+      }
+    },
+  );
+  return await make(tried, { reason: "max_life", snapshotId });
+}
+
+/** The lease and the epoch exactly as they were read. */
+export function seen({ lease, epoch }: Session) {
+  return { lease: lease ?? null, epoch };
+}
+
+/** A holder's lease moves with every write of his, so that whoever saw less must look again. */
+export function moved({ holder }: Wish, { lease }: Session, now: number) {
+  return holder && lease ? { lease: renewed(lease, now) } : {};
+}
+
+/** What each use writes. */
+export function inUse({ deps, wish, session }: Attempt, now: number) {
+  return {
+    ...moved(wish, session, now),
+    lastUsedAt: now,
+    dueAt: now + deps.config.sessionIdleMs,
+    expiresAt: now + limits.sessionRetentionMs,
+  };
+}
+
+export function roomOf(
+  { wish, session, steps }: Attempt,
+  sandbox: LiveSandbox,
+  epoch: number,
+  origin: Origin,
+  replaced?: Room["replaced"],
+): Room {
+  const { environment, idleSince, lastUsedAt } = session;
+  const isKnown = environment?.sandbox === sandbox.sessionId;
+  const wasKept = wish.holder && idleSince !== undefined && (origin === "reused" || origin === "resumed");
+  return {
+    sandbox,
+    epoch,
+    origin,
+    steps: steps.taken,
+    environmentDue: !isKnown || lastUsedAt - environment.probedAt > limits.environmentFreshMs,
+    ...(wasKept && { idleMs: Math.max(lastUsedAt - idleSince, 0) }),
+    ...(replaced && { replaced }),
+  };
+}
+
+function replacedBy({ lost, sandbox }: Session): Replaced | undefined {
+  if (sandbox?.state === "releasing") return { reason: "released" };
+  return lost && { reason: lost };
+}
+
+function isHeldBy({ lease }: Session, holder: Wish["holder"]): boolean {
+  return holder === undefined || (lease?.taskId === holder.taskId && lease.turn === holder.turn);
+}
+
+/** A session that nobody has made yet is made by whoever wants it first. */
+async function readSession({ store, clock }: RoomDeps, { userId, sessionKey }: Wish): Promise<Session> {
+  for (;;) {
+    const session = await store.getSession(userId, sessionKey);
+    if (session) return session;
+    const now = clock.now();
+    const fresh = { lastUsedAt: now, expiresAt: now + limits.sessionRetentionMs };
+    const made = await store.changeSession(userId, sessionKey, { lease: null }, { set: fresh });
+    if (made.won) return made.item;
+  }
+}
