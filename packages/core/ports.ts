@@ -35,8 +35,8 @@ export interface TaskGuard {
   deadlineAfter?: number;
   /** The credential to clone with has been handed to no other than this one. */
   cloneNonce?: string;
-  /** What the turn used has not been counted. */
-  uncounted?: boolean;
+  /** What this turn used has not been counted. */
+  uncounted?: number;
 }
 
 export interface TaskChange {
@@ -150,7 +150,7 @@ export type WorkMessage =
   | { kind: "provision"; taskId: string; turn: number; attempt?: number }
   | { kind: "prepare"; userId: string; sessionKey: string; attempt?: number }
   | { kind: "environment"; userId: string; sessionKey: string; epoch: number }
-  | { kind: "usage"; taskId: string; turn: number }
+  | { kind: "usage"; taskId: string; turn: number; userId: string; counters: Counters }
   | { kind: "base"; asked?: boolean }
   | { kind: "release"; userId: string; sessionKey: string; epoch: number };
 

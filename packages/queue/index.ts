@@ -37,7 +37,12 @@ const workMessageSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("provision"), ...turn, attempt: z.int().optional() }),
   z.strictObject({ kind: z.literal("prepare"), ...session, attempt: z.int().optional() }),
   z.strictObject({ kind: z.literal("environment"), ...session, epoch: z.int().positive() }),
-  z.strictObject({ kind: z.literal("usage"), ...turn }),
+  z.strictObject({
+    kind: z.literal("usage"),
+    ...turn,
+    userId: z.string(),
+    counters: z.record(z.string(), z.number()),
+  }),
   z.strictObject({ kind: z.literal("release"), ...session, epoch: z.int().positive() }),
   z.strictObject({ kind: z.literal("base"), asked: z.boolean().optional() }),
 ]);

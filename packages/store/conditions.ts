@@ -99,11 +99,11 @@ export function taskAllows(guard: TaskGuard, now: number): Condition {
       values: { ":cloneNonce": guard.cloneNonce },
     });
   }
-  if (guard.uncounted) {
+  if (guard.uncounted !== undefined) {
     parts.push({
-      expression: "(attribute_not_exists(countedTurn) OR countedTurn < :turn)",
+      expression: "(attribute_not_exists(countedTurn) OR countedTurn < :uncounted)",
       names: {},
-      values: {},
+      values: { ":uncounted": guard.uncounted },
     });
   }
   return all(parts);

@@ -240,7 +240,7 @@ function taskAllows(task: Task, guard: TaskGuard): boolean {
     (guard.claimUntilBefore === undefined || (claim !== undefined && claim.until < guard.claimUntilBefore)) &&
     (guard.claimId === undefined || claim?.id === guard.claimId) &&
     (guard.outputSeq === undefined || task.outputSeq === guard.outputSeq) &&
-    (!guard.uncounted || (task.countedTurn ?? 0) < guard.turn) &&
+    (guard.uncounted === undefined || (task.countedTurn ?? 0) < guard.uncounted) &&
     (guard.deadlineAfter === undefined || task.deadlineAt > guard.deadlineAfter) &&
     (guard.cloneNonce === undefined || (task.cloneNonce ?? guard.cloneNonce) === guard.cloneNonce)
   );

@@ -1,6 +1,6 @@
 import { memoryGbPerVcpu, sandboxVcpus } from "../limits.ts";
 import type { Session } from "../session/schema.ts";
-import { isTerminal, type SandboxUse, type Task } from "../task/schema.ts";
+import type { SandboxUse, Task } from "../task/schema.ts";
 import { type Price, priceOn } from "./prices.ts";
 import type { Amount, Counters, DayCost, UsageRecord } from "./schema.ts";
 
@@ -12,20 +12,30 @@ export function dayOf(at: number): string {
   return new Date(at).toISOString().slice(0, 10);
 }
 
-/** What a turn that has ended used of its sandbox; nothing where it never had one. */
-export function usageOf({ sandbox, startedAt, state }: Task): Counters | undefined {
-  if (!sandbox || startedAt === undefined || !isTerminal(state.status) || !("endedAt" in state))
-    return undefined;
-  return {
+/** What one turn used of its sandbox. */
+export interface Usage {
+  taskId: string;
+  turn: number;
+  userId: string;
+  counters: Counters;
+}
+
+/** What is still to be counted of a turn that has ended; nothing where it never had a sandbox. */
+export function usageOf(task: Task): Usage | undefined {
+  const { id: taskId, turn, userId, sandbox, startedAt, state, countedTurn = 0 } = task;
+  if (!sandbox || startedAt === undefined || countedTurn >= turn || !("endedAt" in state)) return undefined;
+  const { origin, initMs = 0, idleMs, replaced } = sandbox;
+  const counters = {
     turns: 1,
     agentMs: state.agentMs ?? Math.max(state.endedAt - startedAt, 0),
-    [`turns_${sandbox.origin}`]: 1,
-    [`initMs_${sandbox.origin}`]: sandbox.initMs ?? 0,
+    [`turns_${origin}`]: 1,
+    [`initMs_${origin}`]: initMs,
     ...stepsOf(sandbox),
-    ...(isMade(sandbox.origin) && { creations: 1 }),
-    ...(sandbox.idleMs !== undefined && { idleMs: sandbox.idleMs }),
-    ...(sandbox.replaced && { [`replaced_${sandbox.replaced}`]: 1 }),
+    ...(isMade(origin) && { creations: 1 }),
+    ...(idleMs !== undefined && { idleMs }),
+    ...(replaced !== undefined && { [`replaced_${replaced}`]: 1 }),
   };
+  return { taskId, turn, userId, counters };
 }
 
 function isMade(origin: SandboxUse["origin"]): boolean {

@@ -2,7 +2,7 @@ import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { usageRetentionMs } from "../limits.ts";
 import { when } from "../task/guards.ts";
-import { costOf, dayOf, totalOf, usageOf } from "./decide.ts";
+import { costOf, dayOf, totalOf, type Usage } from "./decide.ts";
 import { prices } from "./prices.ts";
 import type { Costs } from "./schema.ts";
 
@@ -13,15 +13,15 @@ const daysMax = 31;
  * Counts what a turn used, once: the mark comes first, so that a message that comes twice counts nothing. A crash
  * between the two counts it not at all, which is the better error of the two in a sum of money.
  */
-export async function countUsage(
-  deps: Deps,
-  { taskId, turn }: { taskId: string; turn: number },
-): Promise<void> {
-  const task = await deps.store.getTask(taskId);
-  const counters = task?.turn === turn ? usageOf(task) : undefined;
-  if (!task || !counters) return;
-  const marked = await deps.store.changeTask(taskId, when.uncounted(turn), { set: { countedTurn: turn } });
-  if (marked.won) await addUsage(deps, task.userId, counters);
+export async function countUsage(deps: Deps, usage: Usage): Promise<void> {
+  const { taskId, turn, userId, counters } = usage;
+  for (;;) {
+    const task = await deps.store.getTask(taskId);
+    if (!task || (task.countedTurn ?? 0) >= turn) return;
+    const change = { set: { countedTurn: turn } };
+    const marked = await deps.store.changeTask(taskId, when.uncounted(task.turn, turn), change);
+    if (marked.won) return await addUsage(deps, userId, counters);
+  }
 }
 
 export async function addUsage(

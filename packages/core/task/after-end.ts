@@ -1,3 +1,4 @@
+import { usageOf } from "../cost/decide.ts";
 import type { Deps } from "../deps.ts";
 import type { Task } from "./schema.ts";
 
@@ -6,10 +7,10 @@ import type { Task } from "./schema.ts";
  * The api has no business with the provider.
  */
 export async function afterEnd({ work }: Deps, task: Task): Promise<void> {
-  const { id, turn, userId, sessionKey, sandbox, keepAlive } = task;
-  if (!sandbox) return;
+  const { userId, sessionKey, sandbox, keepAlive } = task;
+  const usage = usageOf(task);
   await Promise.all([
-    work.send({ kind: "usage", taskId: id, turn }),
-    keepAlive ? undefined : work.send({ kind: "release", userId, sessionKey, epoch: sandbox.epoch }),
+    usage && work.send({ kind: "usage", ...usage }),
+    sandbox && !keepAlive && work.send({ kind: "release", userId, sessionKey, epoch: sandbox.epoch }),
   ]);
 }

@@ -1,3 +1,4 @@
+import { usageOf } from "../cost/decide.ts";
 import type { SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { phasesKept, taskRetentionMs, turnsMax } from "../limits.ts";
@@ -33,7 +34,9 @@ export async function continueTask(
   await takeLease(deps, { userId, sessionKey: task.sessionKey }, { taskId: id, turn });
   const outcome = await deps.store.changeTask(id, when.ended(task.turn), nextTurn(deps, task, request));
   if (!outcome.won) throw active(outcome.item ?? task);
-  await askForWorker(deps, id, turn);
+  // Whoever was to count the turn before finds it gone: what is not counted yet goes along.
+  const usage = usageOf(task);
+  await Promise.all([askForWorker(deps, id, turn), usage && deps.work.send({ kind: "usage", ...usage })]);
   return outcome.item;
 }
 

@@ -1,5 +1,5 @@
 import type { TaskGuard } from "../ports.ts";
-import { terminalStatuses } from "./schema.ts";
+import { statuses, terminalStatuses } from "./schema.ts";
 
 /** Every condition under which a task may change, by name. Each includes the turn: an older turn changes nothing. */
 export const when = {
@@ -46,5 +46,6 @@ export const when = {
 
   ended: (turn: number): TaskGuard => ({ turn, status: terminalStatuses }),
 
-  uncounted: (turn: number): TaskGuard => ({ turn, status: terminalStatuses, uncounted: true }),
+  /** Whatever the task is doing by now. */
+  uncounted: (turn: number, counted: number): TaskGuard => ({ turn, status: statuses, uncounted: counted }),
 } as const;

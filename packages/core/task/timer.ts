@@ -1,3 +1,4 @@
+import { usageOf } from "../cost/decide.ts";
 import { countUsage } from "../cost/index.ts";
 import type { EndingDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
@@ -33,10 +34,15 @@ export async function act(deps: EndingDeps, task: Task, action: DueAction, by: A
       await terminate(deps, task, by);
       return;
     case "count":
-      return await countUsage(deps, { taskId: task.id, turn: task.turn });
+      return await countEnded(deps, task);
     case "settle":
       return await settleTimedOut(deps, task, by);
   }
+}
+
+async function countEnded(deps: EndingDeps, task: Task): Promise<void> {
+  const usage = usageOf(task);
+  if (usage) await countUsage(deps, usage);
 }
 
 async function endOverdue(deps: EndingDeps, task: Task, by: Actor): Promise<void> {

@@ -121,6 +121,19 @@ export function taskContract(on: Fixture): void {
       expect((await ask("another")).won).toBe(false);
     });
 
+    it("is counted once for each turn, whatever it is doing by then", async () => {
+      const task = await on.saved({ turn: 3, state: { status: "running", commandId: "c" } });
+      const count = (uncounted: number) =>
+        on.store.changeTask(
+          task.id,
+          { turn: 3, status: ["running"], uncounted },
+          { set: { countedTurn: uncounted } },
+        );
+      expect(winners(await stampede(() => count(2)))).toHaveLength(1);
+      expect((await count(1)).won).toBe(false);
+      expect((await count(3)).won).toBe(true);
+    });
+
     it("goes on to its next turn once", async () => {
       const task = await on.saved({
         state: {

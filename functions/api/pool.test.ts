@@ -1,0 +1,312 @@
+import { parseConfig, SetupError } from "@concierge/core";
+import { beforeEach, describe, expect, it } from "vitest";
+import { createTestApi } from "./testing.ts";
+import { createDriver, type Driver, failing } from "./testing-driver.ts";
+
+let api: Driver["api"];
+let { start, get, post, running, end } = createDriver();
+function use(variables: Record<string, string> = {}): void {
+  const config = parseConfig({ CONCIERGE_DEFAULT_AGENT: "shell", CONCIERGE_STAGE: "test", ...variables });
+  ({ api, start, get, post, running, end } = createDriver(createTestApi(config)));
+}
+beforeEach(() => use());
+
+const pool = async () => (await api.request("GET", "/v1/pool")).json;
+const costs = async (query = "", key?: string) =>
+  await api.request("GET", `/v1/costs${query}`, key === undefined ? {} : { key });
+const reap = () => post("/v1/reap", {});
+
+describe("the pool", () => {
+  it("is told in numbers at every stage", async () => {
+    expect(await pool()).toEqual({
+      total: 0,
+      ready: 0,
+      leased: 0,
+      idle: 0,
+      warm: 0,
+      creating: 0,
+      max: 100,
+      oldestIdleMs: null,
+      reuseRate: null,
+    });
+    const first = await running({ sessionKey: "a" });
+    await running({ sessionKey: "b" });
+    expect(await pool()).toMatchObject({ total: 2, ready: 2, leased: 2, idle: 0 });
+    await end(first.token);
+    api.advance(5000);
+    expect(await pool()).toMatchObject({ leased: 1, idle: 1, oldestIdleMs: expect.any(Number) });
+    await post(`/v1/tasks/${first.id}/continue`, { prompt: "more" });
+    await api.work();
+    await post(`/v1/tasks/${first.id}/stop`);
+    await api.fire("terminate");
+    expect((await pool()).reuseRate).toBe(0.5);
+  });
+
+  it("at its cap gives up the least recently used room that nobody has", async () => {
+    use({ POOL_MAX_SANDBOXES: "2" });
+    const old = await running({ sessionKey: "old" });
+    await end(old.token);
+    api.advance(1000);
+    const recent = await running({ sessionKey: "recent" });
+    await end(recent.token);
+    await running({ sessionKey: "new" });
+    const names = api.world.sandboxes().map(({ name }) => name);
+    expect(names).toEqual([api.world.created[1], api.world.created[2]]);
+    expect(await pool()).toMatchObject({ total: 2, max: 2 });
+  });
+
+  it("with all in use is a 429 that says when to come again, and nothing is made", async () => {
+    use({ POOL_MAX_SANDBOXES: "2" });
+    const first = await running({ sessionKey: "a" });
+    await running({ sessionKey: "b" });
+    const refused = await post("/v1/tasks", { prompt: "x", sessionKey: "c" });
+    expect(refused).toMatchObject({ status: 429, json: { code: "no_room" } });
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect((await api.request("GET", "/v1/sessions/c")).status).toBe(404);
+    expect((await api.request("GET", "/v1/tasks")).json.items).toHaveLength(2);
+    expect((await api.request("PUT", "/v1/sessions/c")).status).toBe(429);
+    expect(api.sent.filter(({ kind }) => kind !== "environment")).toEqual([]);
+
+    await end(first.token);
+    expect((await post("/v1/tasks", { prompt: "x", sessionKey: "c" })).status).toBe(202);
+  });
+
+  it("keeps a turn that was let in before it was full waiting, and gives it the first room there is", async () => {
+    use({ POOL_MAX_SANDBOXES: "1" });
+    const late = await start({ sessionKey: "late" });
+    const message = api.sent.splice(0);
+    const first = await running({ sessionKey: "a" });
+    api.sent.push(...message);
+    await api.work();
+    expect((await get(late)).status).toBe("provisioning");
+    const { items } = (await api.request("GET", `/v1/tasks/${late}/events`)).json;
+    expect(items.at(-1)).toMatchObject({ step: "retrying", detail: expect.stringContaining("in use") });
+    await end(first.token);
+    api.advance(5000);
+    await api.work();
+    expect((await get(late)).status).toBe("running");
+    expect(api.world.sandboxes()).toHaveLength(1);
+  });
+
+  it("holds a user to his own cap, whoever else has room", async () => {
+    use({ POOL_MAX_PER_USER: "1" });
+    const mine = await running({ sessionKey: "a" });
+    expect((await post("/v1/tasks", { prompt: "x", sessionKey: "b" })).json.code).toBe("no_room");
+    const key = await api.keyFor("bob");
+    expect((await post("/v1/tasks", { prompt: "x", sessionKey: "b" }, key)).status).toBe(202);
+    await api.work();
+    await end(mine.token);
+    await running({ sessionKey: "b" });
+    expect(await pool()).toMatchObject({ total: 2 });
+  });
+
+  it("frees a slot whose taker died before anything named its sandbox", async () => {
+    use({ POOL_MAX_SANDBOXES: "1" });
+    await api.deps.store.takeSlot({
+      number: 0,
+      name: "never-made",
+      at: api.deps.clock.now(),
+      userId: "x",
+      sessionKey: "y",
+    });
+    expect((await post("/v1/tasks", { prompt: "x" })).status).toBe(429);
+    api.advance(120_000);
+    await reap();
+    expect((await post("/v1/tasks", { prompt: "x" })).status).toBe(202);
+  });
+});
+
+describe("the base snapshot", () => {
+  const setup = { SANDBOX_SETUP: "npm install the-agent" };
+  const base = async () => (await api.request("GET", "/v1/snapshot")).json;
+
+  it("is built once, new sandboxes are made from it, and nothing is installed again", async () => {
+    use(setup);
+    const ran: string[] = [];
+    const { exec } = api.deps.provider;
+    api.deps.provider.exec = async (sandbox, execution) => {
+      ran.push(String(execution.args[1]));
+      return await exec(sandbox, execution);
+    };
+    const cold = await running({ sessionKey: "before" });
+    expect((await get(cold.id)).sandbox.origin).toBe("cold");
+    expect(ran.filter((script) => script === setup.SANDBOX_SETUP)).toHaveLength(1);
+
+    await reap();
+    await api.work();
+    expect(await base()).toMatchObject({ state: "ready", runtime: "node24", snapshotId: expect.any(String) });
+    await reap();
+    await api.work();
+    const { id } = await running({ sessionKey: "after" });
+    expect((await get(id)).sandbox.origin).toBe("snapshot");
+    expect(ran.filter((script) => script === setup.SANDBOX_SETUP)).toHaveLength(2);
+    expect(api.world.snapshots.size).toBe(1);
+    expect(api.world.sandboxes()).toHaveLength(2);
+  });
+
+  it("that is gone is replaced by a cold install, and built again", async () => {
+    use(setup);
+    await post("/v1/snapshot");
+    await api.work();
+    api.world.loseSnapshot((await base()).snapshotId);
+    const { id } = await running();
+    expect((await get(id)).sandbox.origin).toBe("cold");
+    expect((await base()).state).toBe("failed");
+    await reap();
+    await api.work();
+    expect((await base()).state).toBe("ready");
+  });
+
+  it("is stale when something else is to be installed, and the old one is deleted once there is another", async () => {
+    use(setup);
+    await post("/v1/snapshot");
+    await api.work();
+    const [old] = [...api.world.snapshots.keys()];
+    Object.assign(api.deps.config, { setup: "npm install another" });
+    expect((await base()).state).toBe("stale");
+    await reap();
+    await api.work();
+    expect((await base()).state).toBe("ready");
+    expect([...api.world.snapshots.keys()]).not.toContain(old);
+    expect(api.world.snapshots.size).toBe(1);
+  });
+
+  it("whose setup fails says why, is not tried in a loop, and leaves nothing; nor does a turn", async () => {
+    use(setup);
+    api.deps.provider.exec = async () => ({
+      exitCode: 7,
+      stdout: "",
+      stderr: "no such package",
+      truncated: false,
+    });
+    await reap();
+    await api.work();
+    expect(await base()).toMatchObject({
+      state: "failed",
+      detail: expect.stringContaining("no such package"),
+    });
+    await reap();
+    expect(api.sent).toEqual([]);
+
+    const id = await start();
+    await api.work();
+    expect(await get(id)).toMatchObject({
+      status: "failed",
+      error: { code: "provision_failed", detail: expect.stringContaining("no such package") },
+    });
+    expect(api.sent).toEqual([]);
+    expect(api.world.sandboxes()).toEqual([]);
+    expect(await pool()).toMatchObject({ total: 0 });
+  });
+
+  it("is tried again when it was the provider that failed", async () => {
+    use(setup);
+    const { create } = api.deps.provider;
+    api.deps.provider.create = failing("transient");
+    await reap();
+    await expect(api.work()).rejects.not.toBeInstanceOf(SetupError);
+    api.deps.provider.create = create;
+    await reap();
+    await api.work();
+    expect((await base()).state).toBe("ready");
+  });
+
+  it("is an admin's to see and to build", async () => {
+    const key = await api.keyFor("bob");
+    expect((await api.request("GET", "/v1/snapshot", { key })).status).toBe(403);
+    expect((await api.request("POST", "/v1/snapshot", { key })).status).toBe(403);
+    expect((await post("/v1/snapshot")).status).toBe(202);
+  });
+});
+
+describe("costs", () => {
+  /** Thirty messages of ten seconds each; a new sandbox takes two to create and five to install into. */
+  async function thirtyMessages(over: Record<string, unknown>): Promise<void> {
+    use({ SANDBOX_SETUP: "install", AGENT_MAX_WAIT_TIME_MS: "60000" });
+    const { provider } = api.deps;
+    const { create, exec } = provider;
+    provider.create = async (options) => {
+      api.advance(2000);
+      return await create(options);
+    };
+    provider.exec = async (sandbox, execution) => {
+      if (execution.args[1] === "install") api.advance(5000);
+      return await exec(sandbox, execution);
+    };
+    let id = "";
+    for (let message = 0; message < 30; message++) {
+      if (id === "") id = await start(over);
+      else await post(`/v1/tasks/${id}/continue`, { prompt: "more" });
+      await api.work();
+      const { token } = JSON.parse(api.world.processes.at(-1)?.env.CONCIERGE_TURN ?? "{}");
+      api.advance(10_000);
+      await end(token, { agentMs: 10_000 });
+      await api.work();
+    }
+  }
+
+  it("of a 30-message session are 614 vCPU-seconds, where a sandbox per message takes 1,020", async () => {
+    await thirtyMessages({});
+    const { total, items } = (await costs()).json;
+    expect(items[0].origins).toEqual({ cold: 1, reused: 29 });
+    expect(total.turns).toBe(30);
+    expect(total.used.vcpuSeconds).toBeCloseTo(614, 0);
+    expect(total.perMessage.vcpuSeconds).toBeCloseTo(1020, 0);
+    expect(total.savedRatio).toBeCloseTo(0.4, 2);
+    expect(total.used).toMatchObject({ creations: 1 });
+    expect((await pool()).reuseRate).toBeCloseTo(29 / 30, 5);
+  });
+
+  it("of the same messages with a sandbox each are what was said they would be", async () => {
+    await thirtyMessages({ keepAlive: false });
+    const { total, items } = (await costs()).json;
+    expect(items[0].origins).toEqual({ cold: 30 });
+    expect(total.used.vcpuSeconds).toBeCloseTo(1020, 0);
+    expect(total.perMessage.vcpuSeconds).toBeCloseTo(1020, 0);
+    expect(total.used.creations).toBe(30);
+  });
+
+  it("count a room that is kept for nobody: its memory is paid for", async () => {
+    const { token } = await running();
+    await end(token);
+    await api.work();
+    const before = (await costs()).json.total.used;
+    api.advance(600_000);
+    expect((await api.request("DELETE", "/v1/sessions/default")).status).toBe(204);
+    const after = (await costs()).json.total.used;
+    expect(after.vcpuSeconds).toBe(before.vcpuSeconds);
+    expect(after.gbHours - before.gbHours).toBeCloseTo((600 / 3600) * 4, 1);
+  });
+
+  it("count a turn once, however often it is said that it ended", async () => {
+    const { id, token } = await running();
+    api.advance(1000);
+    await end(token, { agentMs: 1000 });
+    api.sent.push(...api.sent, ...api.sent);
+    await api.work();
+    await post(`/v1/tasks/${id}/continue`, { prompt: "more" });
+    await api.work();
+    expect((await costs()).json.total).toMatchObject({ turns: 1, used: { vcpuSeconds: 2 } });
+  });
+
+  it("are a user's own; an admin sees everyone's, or one's", async () => {
+    const key = await api.keyFor("bob");
+    await post("/v1/tasks", { prompt: "x" }, key);
+    await api.work();
+    const { token } = JSON.parse(api.world.processes.at(-1)?.env.CONCIERGE_TURN ?? "{}");
+    await end(token);
+    await api.work();
+    expect((await costs("", key)).json.items).toMatchObject([{ userId: "bob", turns: 1 }]);
+    expect((await costs()).json.items).toMatchObject([{ userId: "bob" }]);
+    expect((await costs("?userId=ann")).json.items).toEqual([]);
+    expect((await costs("?userId=ann", key)).status).toBe(403);
+  });
+
+  it("have the price of their day, and refuse days that make no sense", async () => {
+    const { json } = await costs("?from=2026-10-31&to=2026-11-01");
+    expect(json.prices.map(({ from }: { from: string }) => from)).toEqual(["2025-11-03", "2026-11-01"]);
+    expect((await costs("?from=2026-10-31&to=2026-10-31")).json.prices).toHaveLength(1);
+    for (const query of ["?from=x", "?from=2026-11-02&to=2026-11-01", "?from=2025-01-01", "?more=1"])
+      expect((await costs(query)).status).toBe(400);
+  });
+});

@@ -1,0 +1,300 @@
+import { ProviderError, parseConfig } from "@concierge/core";
+import { beforeEach, describe, expect, it } from "vitest";
+import { createTestApi } from "./testing.ts";
+import { createDriver, type Driver, failing } from "./testing-driver.ts";
+
+let api: Driver["api"];
+let { start, get, post, running, end } = createDriver();
+beforeEach(() => {
+  ({ api, start, get, post, running, end } = createDriver());
+});
+
+function use(variables: Record<string, string>): void {
+  const config = parseConfig({ CONCIERGE_DEFAULT_AGENT: "shell", CONCIERGE_STAGE: "test", ...variables });
+  ({ api, start, get, post, running, end } = createDriver(createTestApi(config)));
+}
+
+const put = (key: string, as?: string) =>
+  api.request("PUT", `/v1/sessions/${key}`, as === undefined ? {} : { key: as });
+const see = async (key: string, query = "") => await api.request("GET", `/v1/sessions/${key}${query}`);
+const remove = async (key: string) => await api.request("DELETE", `/v1/sessions/${key}`);
+const continued = async (id: string) => {
+  await post(`/v1/tasks/${id}/continue`, { prompt: "more" });
+  await api.work();
+  return await get(id);
+};
+
+describe("PUT /v1/sessions/:key", () => {
+  it("is 202 while the sandbox is on its way and 200 once it is there; a task then begins in it", async () => {
+    const first = await put("room");
+    expect(first).toMatchObject({ status: 202, json: { key: "room", isReady: false, sandbox: null } });
+    await api.work();
+    expect(await put("room")).toMatchObject({
+      status: 200,
+      json: { isReady: true, health: "healthy", sandbox: { state: "ready", origin: "cold" } },
+    });
+    const id = await start({ sessionKey: "room" });
+    await api.work();
+    expect((await get(id)).sandbox).toMatchObject({ origin: "reused", epoch: 1 });
+    expect(api.world.created).toHaveLength(1);
+  });
+
+  it("makes one sandbox, however often it is asked for", async () => {
+    for (let i = 0; i < 5; i++) await put("room");
+    await api.work();
+    expect(api.world.created).toHaveLength(1);
+  });
+
+  it("is 202 again when the sandbox has gone, and another is made", async () => {
+    await put("room");
+    await api.work();
+    api.world.lose(api.world.created[0] ?? "");
+    expect((await put("room")).status).toBe(202);
+    await api.work();
+    expect(await put("room")).toMatchObject({ status: 200, json: { epoch: 2 } });
+  });
+
+  it("waits for a provider that is away, and says nothing of it to the caller", async () => {
+    const { create } = api.deps.provider;
+    api.deps.provider.create = failing("transient");
+    await put("room");
+    await api.work();
+    api.deps.provider.create = create;
+    api.advance(5000);
+    await api.work();
+    expect((await put("room")).status).toBe(200);
+  });
+
+  it("refuses a key that is none", async () => {
+    expect((await put("no%20room")).json.code).toBe("invalid_request");
+  });
+});
+
+describe("a session", () => {
+  it("shows its sandbox, who has it, and since when nobody had", async () => {
+    const { id, token } = await running({ sessionKey: "room" });
+    expect((await see("room")).json).toMatchObject({
+      lease: { taskId: id, turn: 1 },
+      idleMs: null,
+      health: null,
+    });
+    await end(token);
+    api.advance(7000);
+    const { json } = await see("room");
+    expect(json).toMatchObject({ lease: null, isReady: true, epoch: 1 });
+    expect(json.idleMs).toBeGreaterThanOrEqual(7000);
+  });
+
+  it.each([
+    ["healthy", () => {}],
+    ["resumable", (name: string) => api.world.stop(name)],
+    ["gone", (name: string) => api.world.lose(name)],
+    ["unknown", () => Object.assign(api.deps.provider, { probe: failing("transient") })],
+  ])("that is asked how it is says %s", async (health, befall) => {
+    const { token } = await running({ sessionKey: "room" });
+    await end(token);
+    befall(api.world.created[0] ?? "");
+    const { json } = await see("room", "?probe=true");
+    expect(json).toMatchObject({ health, isReady: health === "healthy", sandbox: { state: "ready" } });
+  });
+
+  it("is listed newest first, page by page, with none of another user's", async () => {
+    for (const key of ["a", "b", "c"]) {
+      await put(key);
+      api.advance(1);
+    }
+    await put("theirs", await api.keyFor("bob"));
+    const first = (await api.request("GET", "/v1/sessions?limit=2")).json;
+    expect(first.items.map(({ key }: { key: string }) => key)).toEqual(["c", "b"]);
+    const cursor = encodeURIComponent(first.cursor);
+    const second = (await api.request("GET", `/v1/sessions?limit=2&cursor=${cursor}`)).json;
+    expect(second.items.map(({ key }: { key: string }) => key)).toEqual(["a"]);
+    expect(second.cursor).toBeNull();
+    expect((await api.request("GET", "/v1/sessions?cursor=x")).json.code).toBe("invalid_cursor");
+  });
+
+  it("of another user, of that name, is another; and one that nobody made is a 404 for everything", async () => {
+    await put("room");
+    const key = await api.keyFor("bob");
+    for (const [method, path, body] of [
+      ["GET", "", undefined],
+      ["DELETE", "", undefined],
+      ["POST", "/reset", undefined],
+      ["POST", "/extend", { durationMs: 1000 }],
+      ["POST", "/exec", { command: "true" }],
+    ] as const) {
+      const options = { key, ...(body && { body }) };
+      expect((await api.request(method, `/v1/sessions/room${path}`, options)).status).toBe(404);
+    }
+  });
+});
+
+describe("POST /v1/sessions/:key/extend", () => {
+  const minute = 60_000;
+
+  it("pushes the expiry out, never past the plan's end, and keeps the room though it is idle", async () => {
+    use({ SANDBOX_MAX_LIFE_MS: String(60 * minute), SESSION_IDLE_TIMEOUT_MS: String(10 * minute) });
+    await put("room");
+    await api.work();
+    const before = Date.parse((await see("room")).json.sandbox.expiresAt);
+    const extended = await post("/v1/sessions/room/extend", { durationMs: 20 * minute });
+    expect(Date.parse(extended.json.sandbox.expiresAt)).toBe(before + 20 * minute);
+    api.advance(15 * minute);
+    await post("/v1/reap", {});
+    expect(api.world.sandboxes()).toHaveLength(1);
+
+    const most = await post("/v1/sessions/room/extend", { durationMs: 600 * minute });
+    const { createdAt, expiresAt } = most.json.sandbox;
+    expect(Date.parse(expiresAt) - Date.parse(createdAt)).toBeLessThanOrEqual(60 * minute + 1000);
+  });
+
+  it("is refused without a sandbox that runs, and for a time that is none", async () => {
+    await put("room");
+    expect((await post("/v1/sessions/room/extend", { durationMs: minute })).json.code).toBe(
+      "session_not_ready",
+    );
+    await api.work();
+    api.world.lose(api.world.created[0] ?? "");
+    expect((await post("/v1/sessions/room/extend", { durationMs: minute })).status).toBe(409);
+    expect((await post("/v1/sessions/room/extend", { durationMs: 0 })).status).toBe(400);
+  });
+});
+
+describe("POST /v1/sessions/:key/exec", () => {
+  it("runs a command in the session's sandbox, with what it is to have", async () => {
+    await put("room");
+    await api.work();
+    const ran: unknown[] = [];
+    api.deps.provider.exec = async (sandbox, execution) => {
+      ran.push(sandbox.name, execution);
+      return { exitCode: 3, stdout: "out", stderr: "err", truncated: false };
+    };
+    const answer = await post("/v1/sessions/room/exec", {
+      command: "ls",
+      args: ["-l"],
+      env: { A: "b" },
+      cwd: "/",
+    });
+    expect(answer).toMatchObject({
+      status: 200,
+      json: { exitCode: 3, stdout: "out", stderr: "err", timedOut: false, durationMs: expect.any(Number) },
+    });
+    expect(ran).toMatchObject([api.world.created[0], { cmd: "ls", args: ["-l"], env: { A: "b" }, cwd: "/" }]);
+  });
+
+  it("makes a sandbox where there is none, and tells of a provider that is away", async () => {
+    await put("room");
+    expect((await post("/v1/sessions/room/exec", { command: "true" })).status).toBe(200);
+    expect(api.world.created).toHaveLength(1);
+    api.deps.provider.exec = async () => {
+      throw new ProviderError("throttled", "busy", { retryAfterMs: 7000 });
+    };
+    const answer = await post("/v1/sessions/room/exec", { command: "true" });
+    expect(answer.json.code).toBe("provider_unavailable");
+    expect(answer.headers.get("retry-after")).toBe("7");
+  });
+
+  it.each([
+    [{}],
+    [{ command: "" }],
+    [{ command: "ls", args: "x" }],
+    [{ command: "ls", timeoutMs: 0 }],
+    [{ command: "ls", env: { "a b": "c" } }],
+    [{ command: "ls", more: 1 }],
+  ])("refuses %j", async (body) => {
+    await put("room");
+    expect((await post("/v1/sessions/room/exec", body)).json.code).toBe("invalid_request");
+  });
+});
+
+describe("reset and delete", () => {
+  it("are refused while a turn has the session", async () => {
+    await running({ sessionKey: "room" });
+    expect((await post("/v1/sessions/room/reset")).json.code).toBe("session_busy");
+    expect((await remove("room")).json.code).toBe("session_busy");
+    expect(api.world.sandboxes()).toHaveLength(1);
+  });
+
+  it("reset begins the conversation afresh in the same sandbox", async () => {
+    const { token } = await running({ sessionKey: "room" });
+    await end(token);
+    const { status, json } = await post("/v1/sessions/room/reset");
+    expect(status).toBe(200);
+    expect(json.resetAt).not.toBeNull();
+    expect(json.sandbox.name).toBe(api.world.created[0]);
+  });
+
+  it("delete gives the sandbox up, hides the session, and no name of a sandbox comes again", async () => {
+    const { id, token } = await running({ sessionKey: "room" });
+    await end(token);
+    expect((await remove("room")).status).toBe(204);
+    expect(api.world.sandboxes()).toEqual([]);
+    expect((await see("room")).status).toBe(404);
+    expect((await remove("room")).status).toBe(404);
+    expect((await api.request("GET", "/v1/sessions")).json.items).toEqual([]);
+
+    expect((await continued(id)).status).toBe("running");
+    expect((await see("room")).status).toBe(200);
+    expect(new Set(api.world.created).size).toBe(2);
+  });
+});
+
+describe("a turn's room", () => {
+  it("is resumed with all it had when its time was over", async () => {
+    const { id, token } = await running();
+    await end(token);
+    api.world.stop(api.world.created[0] ?? "");
+    expect(await continued(id)).toMatchObject({
+      status: "running",
+      sandbox: { origin: "resumed", epoch: 1 },
+    });
+    expect(api.counted).toContain("room_given resumed");
+    expect((await get(id)).notices).toEqual([]);
+  });
+
+  it("is another when it is gone, and the conversation is told what it lost", async () => {
+    const { id, token } = await running();
+    await end(token);
+    api.world.lose(api.world.created[0] ?? "");
+    expect(await continued(id)).toMatchObject({
+      sandbox: { origin: "cold", epoch: 2 },
+      notices: [{ code: "context_lost", turn: 2 }],
+    });
+    expect(api.counted).toContain("room_replaced gone");
+  });
+
+  it("moves by snapshot when the plan's end is near, and loses nothing", async () => {
+    use({ SANDBOX_MAX_LIFE_MS: "3600000", SESSION_IDLE_TIMEOUT_MS: "3600000" });
+    const { id, token } = await running({ limits: { maxDurationMs: 600_000 } });
+    await end(token);
+    api.advance(3_000_000);
+    expect(await continued(id)).toMatchObject({ sandbox: { origin: "snapshot", epoch: 2 }, notices: [] });
+    expect(api.world.sandboxes()).toHaveLength(1);
+    expect(api.counted).toContain("room_replaced max_life");
+    const { items } = (await api.request("GET", `/v1/tasks/${id}/events`)).json;
+    expect(items.map(({ step }: { step?: string }) => step)).toContain("moving");
+  });
+
+  it("is kept when the provider can not say how it is: nothing is made, and it is tried again later and later", async () => {
+    const { id, token } = await running();
+    await end(token);
+    const { probe } = api.deps.provider;
+    api.deps.provider.probe = failing("transient");
+    await post(`/v1/tasks/${id}/continue`, { prompt: "more" });
+    const delays: number[] = [];
+    api.deps.work.send = async (message, delayMs = 0) => {
+      api.sent.push(message);
+      delays.push(delayMs);
+    };
+    for (let i = 0; i < 4; i++) {
+      await api.work();
+      api.advance(20_000);
+    }
+    expect(api.world.created).toHaveLength(1);
+    expect(delays.slice(1).every((ms, i) => ms > (delays[i] ?? 0) / 2)).toBe(true);
+    expect(Math.max(...delays)).toBeGreaterThan(2 * (delays[0] ?? 0));
+    api.deps.provider.probe = probe;
+    await api.work();
+    expect((await get(id)).sandbox).toMatchObject({ origin: "reused", epoch: 1 });
+  });
+});
