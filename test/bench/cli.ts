@@ -1,6 +1,7 @@
 /** `npm run bench`: figures as ratios against a baseline of the same run. Only counts can fail it, times never do. */
 import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
+import { costs } from "./costs.ts";
 import { type Benchmark, formatTable, judge, type Result } from "./harness.ts";
 import { latency } from "./latency.ts";
 import { ready } from "./ready.ts";
@@ -9,7 +10,7 @@ import { throughput } from "./throughput.ts";
 import { timersBenchmark } from "./timers.ts";
 import { writes } from "./writes.ts";
 
-const benchmarks: readonly Benchmark[] = [writes, stop, timersBenchmark, latency, throughput, ready];
+const benchmarks: readonly Benchmark[] = [writes, stop, timersBenchmark, latency, costs, throughput, ready];
 const names = benchmarks.map(({ name }) => name).join(", ");
 
 const help = `Runs the benchmarks: npm run bench -- [options]

@@ -7,7 +7,7 @@ export interface Benchmark {
 
 export interface Figure {
   what: string;
-  unit: "ms" | "MB/s" | "writes";
+  unit: "ms" | "MB/s" | "vCPU-s" | "writes" | "sandboxes";
   value: number;
   baseline?: { what: string; value: number };
   target?: Target;
@@ -86,6 +86,6 @@ function formatTarget({ target, unit }: Result): string {
 }
 
 function quantity(value: number, unit: Figure["unit"]): string {
-  if (unit === "writes") return String(value);
+  if (unit === "writes" || unit === "sandboxes") return String(value);
   return `${value >= 100 ? Math.round(value) : value.toFixed(1)} ${unit}`;
 }

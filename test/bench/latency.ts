@@ -1,65 +1,117 @@
-import { startConcierge } from "../fixtures/stack.ts";
-import { createBareSandbox, firstOutput, launchBare } from "./bare.ts";
+import { randomUUID } from "node:crypto";
+import type { Session } from "@vercel/sandbox";
+import type { Client } from "../fixtures/client.ts";
+import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { createBareSandbox, firstOutput } from "./bare.ts";
 import { type Benchmark, type Figure, interleaved, percentile, timed } from "./harness.ts";
 import { firstOutputOf } from "./turn.ts";
 
 const rounds = 15;
-const script = "echo started\n";
+const distantRounds = 6;
+/** What a call of the provider takes when it is not on this machine: two of them are a bare command's. */
+const distanceMs = 100;
+const warmTarget = 5;
+const script = "echo started";
+
+type Samples = Awaited<ReturnType<typeof measure>>;
 
 export const latency: Benchmark = {
   name: "latency",
-  about: "from POST to the first output a reader gets, in a new sandbox and in a reused one",
+  about: "from POST to the first output a reader gets: in a new sandbox, a reused one, one made ahead",
   async run() {
-    await using concierge = await startConcierge({ reapEveryMs: 3_600_000 });
-    const { client, endpoints } = concierge;
-    const ours = { cold: [] as number[], reused: [] as number[] };
-    const bare = { cold: [] as number[], reused: [] as number[] };
-
-    /** A task in a sandbox of its own, then a second turn in the same. */
-    const withConcierge = async () => {
-      let id = "";
-      const coldMs = await timed(async () => {
-        const task = await client.start(script);
-        id = task.id;
-        await firstOutputOf(client, task);
-      });
-      await client.ended(id);
-      const reusedMs = await timed(async () => firstOutputOf(client, await client.continue(id, script)));
-      const { sandbox } = await client.ended(id);
-      if (sandbox?.origin !== "reused") throw new Error(`the second turn's sandbox was ${sandbox?.origin}`);
-      ours.cold.push(coldMs);
-      ours.reused.push(reusedMs);
-    };
-
-    const withSdk = async () => {
-      const began = performance.now();
-      const session = await createBareSandbox(endpoints.sandbox);
-      await firstOutput(await launchBare(session, script));
-      bare.cold.push(performance.now() - began);
-      bare.reused.push(await timed(async () => firstOutput(await launchBare(session, script))));
-      await session.stop();
-    };
-
-    await withConcierge();
-    await withSdk();
-    for (const samples of [ours.cold, ours.reused, bare.cold, bare.reused]) samples.length = 0;
-    await interleaved(rounds, [withConcierge, withSdk]);
-
-    const against = (origin: "cold" | "reused", what: string): Figure => ({
-      what: `first output, ${origin} sandbox, p50`,
-      unit: "ms",
-      value: percentile(ours[origin], 50),
-      baseline: { what, value: percentile(bare[origin], 50) },
-    });
-    return [
-      against("cold", "SDK create + command"),
-      against("reused", "SDK command"),
-      {
-        what: "first output, reused against cold, p50",
-        unit: "ms",
-        value: percentile(ours.reused, 50),
-        baseline: { what: "the same, cold", value: percentile(ours.cold, 50) },
-      },
-    ];
+    const env = { POOL_WARM_TARGET: String(warmTarget) };
+    await using concierge = await startConcierge({ reapEveryMs: 3_600_000, env });
+    const session = await createBareSandbox(concierge.endpoints.sandbox);
+    await measure(concierge, session, 2);
+    const near = await measure(concierge, session, rounds);
+    for (const route of ["getSandbox", "writeFiles", "runCommand", "getLogs", "createSandbox"]) {
+      const effect = { type: "delay", delayMs: distanceMs };
+      await concierge.control("POST", "/faults", { route, count: 1_000_000, effect });
+    }
+    const distant = await measure(concierge, session, distantRounds);
+    await concierge.control("DELETE", "/faults");
+    return figuresOf(near, distant);
   },
 };
+
+function figuresOf(near: Samples, distant: Samples): Figure[] {
+  const against = (origin: "cold" | "reused" | "warm", samples: Samples, away = ""): Figure => {
+    const baseline = origin === "cold" ? samples.bareCold : samples.bare;
+    const what = origin === "cold" ? "SDK create + runCommand" : "SDK runCommand";
+    return {
+      what: `first output, ${origin} sandbox${away}, p50`,
+      unit: "ms",
+      value: percentile(samples[origin], 50),
+      baseline: { what, value: percentile(baseline, 50) },
+    };
+  };
+  const away = `, provider ${distanceMs} ms away`;
+  return [
+    against("cold", near),
+    { ...against("reused", near), target: { of: "ratio", atMost: 3 } },
+    { ...against("warm", near), target: { of: "ratio", atMost: 5 } },
+    against("cold", distant, away),
+    { ...against("reused", distant, away), target: { of: "ratio", atMost: 3 } },
+    { ...against("warm", distant, away), target: { of: "ratio", atMost: 5 } },
+  ];
+}
+
+async function measure(concierge: Concierge, session: Session, count: number) {
+  const { client } = concierge;
+  const samples = {
+    cold: [] as number[],
+    reused: [] as number[],
+    warm: [] as number[],
+    bare: [] as number[],
+    bareCold: [] as number[],
+  };
+  let id = "";
+  const makeAhead = async () => {
+    const { warm } = (await client.json("GET", "/v1/pool")) as { warm: number };
+    if (warm === 0) await client.json("POST", "/v1/reap", {});
+  };
+
+  await interleaved(count, [
+    async () => {
+      await makeAhead();
+      const sessionKey = randomUUID();
+      const { ms, task } = await turn(client, () => client.start(script, { sessionKey }), "warm");
+      samples.warm.push(ms);
+      id = task;
+    },
+    async () => {
+      if (id === "") id = (await turn(client, () => client.start(script), "warm")).task;
+      samples.reused.push((await turn(client, () => client.continue(id, script), "reused")).ms);
+    },
+    async () => {
+      // Longer than any that is made ahead lives: it gets one of its own.
+      const limits = { maxDurationMs: 6 * 60 * 60_000 };
+      samples.cold.push(
+        (await turn(client, () => client.start(script, { limits, keepAlive: false }), "cold")).ms,
+      );
+    },
+    async () => void samples.bare.push(await timed(() => run(session))),
+    async () => {
+      const ms = await timed(async () => {
+        const fresh = await createBareSandbox(concierge.endpoints.sandbox);
+        await run(fresh);
+      });
+      samples.bareCold.push(ms);
+    },
+  ]);
+  return samples;
+}
+
+async function turn(client: Client, begin: () => ReturnType<Client["start"]>, origin: string) {
+  const began = performance.now();
+  const task = await begin();
+  await firstOutputOf(client, task);
+  const ms = performance.now() - began;
+  const { sandbox } = await client.ended(task.id);
+  if (sandbox?.origin !== origin) throw new Error(`the sandbox was ${sandbox?.origin}, not ${origin}`);
+  return { ms, task: task.id };
+}
+
+async function run(session: Session): Promise<void> {
+  await firstOutput(await session.runCommand({ cmd: "bash", args: ["-c", script], detached: true }));
+}

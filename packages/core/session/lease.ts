@@ -2,6 +2,7 @@ import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { noRoomRetryMs, sessionRetentionMs } from "../limits.ts";
 import { hasRoom } from "../pool/slots.ts";
+import { isTerminal, type Task } from "../task/schema.ts";
 import { decideLease } from "./decide.ts";
 import { endOf } from "./release.ts";
 import type { Lease } from "./schema.ts";
@@ -11,11 +12,12 @@ export async function takeLease(
   deps: Deps,
   where: { userId: string; sessionKey: string },
   want: { taskId: string; turn: number },
+  known?: Task,
 ): Promise<void> {
   const { store, clock, config } = deps;
   for (;;) {
     const session = await store.getSession(where.userId, where.sessionKey);
-    const holder = session?.lease ? await store.getTask(session.lease.taskId) : undefined;
+    const holder = session?.lease && (await holderOf(deps, session.lease, known));
     const now = clock.now();
     const verdict = decideLease(session, holder, want, now);
     if (verdict.kind === "mine") return;
@@ -42,6 +44,12 @@ export async function takeLease(
     if (outcome.won) return;
     // Someone else took it meanwhile. Each round of this loop is another's win, so it ends: in theirs or in ours.
   }
+}
+
+/** A conversation that goes on mostly had the session itself; as ended as it was seen, it can not have it again. */
+async function holderOf({ store }: Deps, { taskId, turn }: Lease, known: Task | undefined) {
+  const isKnown = known?.id === taskId && known.turn === turn && isTerminal(known.state.status);
+  return isKnown ? known : await store.getTask(taskId);
 }
 
 /** Asked before anything is written for someone who would need a sandbox that can not be had. */

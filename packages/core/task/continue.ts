@@ -31,7 +31,7 @@ export async function continueTask(
   if (!isTerminal(task.state.status)) throw active(task);
   if (turn > turnsMax) throw new AppError("turn_limit", `A task may have ${turnsMax} turns; start another.`);
 
-  await takeLease(deps, { userId, sessionKey: task.sessionKey }, { taskId: id, turn });
+  await takeLease(deps, { userId, sessionKey: task.sessionKey }, { taskId: id, turn }, task);
   const outcome = await deps.store.changeTask(id, when.ended(task.turn), nextTurn(deps, task, request));
   if (!outcome.won) throw active(outcome.item ?? task);
   // Whoever was to count the turn before finds it gone: what is not counted yet goes along.

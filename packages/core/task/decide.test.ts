@@ -26,7 +26,6 @@ describe("what a worker does with a message", () => {
   it.each([
     ["for a task that is not there", undefined, { kind: "nothing" }],
     ["for an older turn", aTask({ turn: 2 }), { kind: "nothing" }],
-    ["for a queued turn", aTask(), { kind: "claim" }],
     ["for one that another holds", aTask({ state: provisioning(now + 9) }), { kind: "wait", ms: 10 }],
     ["for one whose claim runs out now", aTask({ state: provisioning(now) }), { kind: "wait", ms: 1 }],
     ["for one whose worker died", aTask({ state: provisioning(now - 1) }), { kind: "take over" }],

@@ -12,22 +12,17 @@ import type { RunnerState, Timer } from "../ports.ts";
 import type { Push, Task, TaskError, TaskResult, TaskState } from "./schema.ts";
 import { isTerminal } from "./schema.ts";
 
-export type ClaimVerdict =
-  | { kind: "claim" }
-  | { kind: "take over" }
-  | { kind: "wait"; ms: number }
-  | { kind: "nothing" };
+export type ClaimVerdict = { kind: "take over" } | { kind: "wait"; ms: number } | { kind: "nothing" };
 
-/** What a worker does with a message that asks for a turn to be provisioned. */
+/** What a worker does with a turn that it could not claim. */
 export function decideClaim(task: Task | undefined, turn: number, now: number): ClaimVerdict {
   if (!task || task.turn !== turn) return { kind: "nothing" };
   switch (task.state.status) {
-    case "queued":
-      return { kind: "claim" };
     case "provisioning": {
       const left = task.state.claim.until - now;
       return left >= 0 ? { kind: "wait", ms: left + 1 } : { kind: "take over" };
     }
+    case "queued":
     case "running":
     case "finalizing":
     case "stopping":

@@ -41,7 +41,6 @@ export async function launch(
     steps[step] = clock.now() - from;
     return result;
   };
-  await progress("launching", `The runner, for agent ${task.agent}.`);
   const files = [
     { path: `${runDir}/runner.mjs`, content: deps.runner },
     { path: `${runDir}/prompt`, content: task.prompt },
@@ -51,6 +50,7 @@ export async function launch(
   const inactivity = { kind: "inactivity", taskId: task.id, turn: task.turn } as const;
   const [turn] = await Promise.all([
     turnOf(deps, task, runDir),
+    progress("launching", `The runner, for agent ${task.agent}.`),
     refreshEnvironment(deps, task, room, progress),
     timed("upload", provider.writeFiles(sandbox, files)),
     // Armed before the launch: a worker that dies in between leaves a timer too many, not an agent without one.

@@ -42,7 +42,9 @@ async function carryOut(deps: LaunchDeps, attempted: Attempt, progress: Progress
   const { task, claimId } = attempted;
   const { id: taskId, turn, userId, sessionKey, deadlineAt } = task;
   await using _renewal = renewClaim(deps, task, claimId);
-  await deps.timers.arm({ kind: "deadline", taskId, turn }, deadlineAt - deps.clock.now());
+  const armed = deps.timers.arm({ kind: "deadline", taskId, turn }, deadlineAt - deps.clock.now());
+  // It is waited for below, before anything is launched; should the room fail first, that is the error.
+  armed.catch(() => {});
   const room = await deps.sessions.getRoom({
     userId,
     sessionKey,
@@ -55,9 +57,11 @@ async function carryOut(deps: LaunchDeps, attempted: Attempt, progress: Progress
   if (room === "not the holder")
     return await failTurn(deps, task, when.claimedBy(turn, claimId), lostSession, "worker");
   attempted.room = room;
+  await armed;
   await launch(deps, task, claimId, room, progress);
 }
 
+/** Mostly the turn waits for just this: it is claimed unread, and only looked at where it was not. */
 async function claim(
   deps: LaunchDeps,
   taskId: string,
@@ -66,32 +70,22 @@ async function claim(
 ): Promise<Task | undefined> {
   const { store, clock, work } = deps;
   const now = clock.now();
-  const verdict = decideClaim(await store.getTask(taskId), turn, now);
-  switch (verdict.kind) {
-    case "nothing":
-      return undefined;
-    case "wait":
-      await work.send({ kind: "provision", taskId, turn }, verdict.ms);
-      return undefined;
-    case "claim":
-    case "take over": {
-      const guard = verdict.kind === "claim" ? when.queued(turn) : when.claimRanOut(turn, now);
-      const outcome = await store.changeTask(taskId, guard, {
-        set: {
-          state: { status: "provisioning", claim: { id: claimId, until: now + claimMs } },
-          dueAt: now + claimMs,
-        },
-        phase: {
-          turn,
-          status: "provisioning",
-          at: now,
-          by: "worker",
-          ...(verdict.kind === "take over" && { note: "taken over from a worker that died" }),
-        },
-      });
-      return outcome.won ? outcome.item : undefined;
-    }
+  const state = { status: "provisioning", claim: { id: claimId, until: now + claimMs } } as const;
+  const set = { state, dueAt: now + claimMs };
+  const phase = { turn, status: "provisioning", at: now, by: "worker" } as const;
+  const claimed = await store.changeTask(taskId, when.queued(turn), { set, phase });
+  if (claimed.won) return claimed.item;
+
+  const verdict = decideClaim(claimed.item, turn, now);
+  if (verdict.kind === "nothing") return undefined;
+  if (verdict.kind === "wait") {
+    await work.send({ kind: "provision", taskId, turn }, verdict.ms);
+    return undefined;
   }
+  const note = "taken over from a worker that died";
+  const change = { set, phase: { ...phase, note } };
+  const takenOver = await store.changeTask(taskId, when.claimRanOut(turn, now), change);
+  return takenOver.won ? takenOver.item : undefined;
 }
 
 /** Holds the claim for as long as this worker lives. A renewal that loses means the turn has gone on without us. */
