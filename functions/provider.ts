@@ -26,6 +26,7 @@ export function createLazyProvider(baseUrl: string | undefined): Provider {
     exec: async (...given) => (await provider()).exec(...given),
     list: async (...given) => (await provider()).list(...given),
     writeFiles: async (...given) => (await provider()).writeFiles(...given),
+    guardNetwork: async (...given) => (await provider()).guardNetwork(...given),
     launch: async (...given) => (await provider()).launch(...given),
     sweep: async (...given) => (await provider()).sweep(...given),
     ask: async (...given) => (await provider()).ask(...given),

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { carryOut, type LaunchDeps } from "@concierge/core";
 import { parseWorkMessage } from "@concierge/queue";
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
+import { agentAccess } from "./agents.ts";
 import { eachMessage } from "./batch.ts";
 import { composeDeps } from "./compose.ts";
 import { required } from "./environment.ts";
@@ -10,6 +11,7 @@ const deps: LaunchDeps = {
   ...composeDeps(),
   runner: await readFile(required("RUNNER_FILE"), "utf8"),
   callbackUrl: required("CONCIERGE_URL"),
+  agents: agentAccess(process.env),
 };
 
 export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {

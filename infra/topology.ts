@@ -92,6 +92,15 @@ const flags = [
 const common = ["CONCIERGE_STAGE", "CONCIERGE_ALLOW_PRIVATE_HOSTS", ...limits, ...flags] as const;
 const provider = ["VERCEL_TOKEN", "VERCEL_TEAM_ID", "VERCEL_PROJECT_ID"] as const;
 
+/** The agents' keys are the worker's alone. */
+const agentKeys = [
+  "ANTHROPIC_API_KEY",
+  "ANTHROPIC_BASE_URL",
+  "OPENAI_API_KEY",
+  "OPENAI_BASE_URL",
+  "CURSOR_API_KEY",
+] as const;
+
 const send = ["sqs:SendMessage"] as const;
 const receive = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"] as const;
 const readAndChange = ["dynamodb:GetItem", "dynamodb:UpdateItem"] as const;
@@ -153,7 +162,7 @@ export const topology = {
       timeoutMs: workerTimeoutMs,
       memoryMb: 512,
       sources: [{ queue: "WorkQueue", batchSize: 1, maxConcurrency: 20, partialResponses: true }],
-      environment: [...common, ...provider, "CONCIERGE_URL"],
+      environment: [...common, ...provider, ...agentKeys, "CONCIERGE_URL"],
       secrets: ["SealingKey"],
       grants: [
         {

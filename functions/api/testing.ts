@@ -7,6 +7,7 @@ import {
   type Deps,
   type EndingDeps,
   fireTimer,
+  type LaunchDeps,
   parseConfig,
   type Timer,
   type WorkMessage,
@@ -23,6 +24,22 @@ const testConfig = parseConfig({
   CONCIERGE_STAGE: "test",
   CONCIERGE_ALLOW_PRIVATE_HOSTS: "true",
 });
+
+const nothing = { hosts: [], env: {}, secrets: [], missing: [] };
+const key = {
+  name: "ANTHROPIC_API_KEY",
+  header: "x-api-key",
+  host: "api.anthropic.com",
+  value: "canary-agent-key",
+};
+
+/** Claude has its key here, codex has none. */
+const agents: LaunchDeps["agents"] = {
+  claude: { ...nothing, hosts: [key.host], secrets: [key] },
+  codex: { ...nothing, missing: ["OPENAI_API_KEY"] },
+  cursor: nothing,
+  shell: nothing,
+};
 
 /** The api on a store in memory, with a clock that the test moves and a queue that the test reads. */
 export function createTestApi(config: Config = testConfig) {
@@ -96,7 +113,7 @@ export function createTestApi(config: Config = testConfig) {
     };
   };
 
-  const launchDeps = { ...deps, runner: "runner", callbackUrl: "http://concierge" };
+  const launchDeps = { ...deps, runner: "runner", callbackUrl: "http://concierge", agents };
   return {
     deps,
     /** Does what a worker would with the messages that are there. */

@@ -12,6 +12,7 @@ import type {
   WorkQueue,
 } from "./ports.ts";
 import type { Sealer } from "./seal.ts";
+import type { Agent } from "./task/schema.ts";
 
 /** What the verbs are given; each function's composition root makes it once. */
 export interface Deps {
@@ -59,10 +60,30 @@ export interface EndingDeps extends SandboxDeps, SealingDeps {
   git: GitRemote;
 }
 
+/** What an agent needs of the world beside its program: hosts, variables, and secrets with the hosts they are for. */
+export interface AgentAccess {
+  hosts: readonly string[];
+  env: Readonly<Record<string, string>>;
+  secrets: readonly AgentSecret[];
+  /** Variables it can not do without and that are not set. */
+  missing: readonly string[];
+}
+
+export interface AgentSecret {
+  /** The variable the agent reads it from. */
+  name: string;
+  value: string;
+  host: string;
+  /** The header it goes in, and what stands before it there. */
+  header: string;
+  scheme?: string | undefined;
+}
+
 /** What begins them. */
 export interface LaunchDeps extends SandboxDeps, SealingDeps, SessionDeps {
   /** The runner's program, as it is uploaded. */
   runner: string;
+  agents: Readonly<Record<Agent, AgentAccess>>;
   /** Where runners reach the api. */
   callbackUrl: string;
 }

@@ -5,6 +5,8 @@ export { type Config, ConfigError, parseConfig } from "./config.ts";
 export { addUsage, countUsage, readCosts } from "./cost/index.ts";
 export { type Counters, costsSchema, type UsageRecord } from "./cost/schema.ts";
 export type {
+  AgentAccess,
+  AgentSecret,
   Deps,
   EndingDeps,
   LaunchDeps,
@@ -25,6 +27,8 @@ export {
 export { beginning, type Cursor, formatCursor, parseCursor } from "./event/cursor.ts";
 export { readEvents, readOutput } from "./event/read.ts";
 export {
+  type AgentEvent,
+  agentEventSchema,
   type EventRecord,
   eventSchema,
   type OutputBatch,
@@ -81,6 +85,15 @@ export {
   sessionKeySchema,
   startRequestSchema,
 } from "./task/request.ts";
-export { isTerminal, type Origin, type Status, statuses, type Task, taskSchema } from "./task/schema.ts";
+export {
+  type Agent,
+  agents,
+  isTerminal,
+  type Origin,
+  type Status,
+  statuses,
+  type Task,
+  taskSchema,
+} from "./task/schema.ts";
 export { taskViewSchema, viewTask } from "./task/view.ts";
 export { carryOut } from "./work.ts";

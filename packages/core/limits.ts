@@ -66,6 +66,10 @@ export const sandboxVcpus = 2;
 export const memoryGbPerVcpu = 2;
 export const usageRetentionMs = 400 * day;
 
+/** What an agent is told of a conversation it can not remember: altogether, and of one prompt or answer. */
+export const replayMaxBytes = 48 * 1024;
+export const replayPartMaxBytes = 6 * 1024;
+
 /** What a conversation may have. */
 export const turnsMax = 200;
 export const phasesKept = 60;

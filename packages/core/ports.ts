@@ -41,7 +41,15 @@ export interface TaskGuard {
 
 export interface TaskChange {
   set?: Partial<Omit<Task, "id" | "userId" | "sessionKey" | "agent" | "createdAt">>;
-  remove?: readonly ("sealed" | "cloneNonce" | "dueAt" | "sandbox" | "startedAt")[];
+  remove?: readonly (
+    | "sealed"
+    | "cloneNonce"
+    | "dueAt"
+    | "sandbox"
+    | "startedAt"
+    | "usage"
+    | "conversation"
+  )[];
   phase?: Phase;
   notice?: Notice;
 }
@@ -92,6 +100,10 @@ export interface Store {
 
   /** Records are written before what commits them (`outputSeq`), and writing one again changes nothing. */
   putRecord(taskId: string, record: EventRecord, expiresAt: number): Promise<void>;
+  /** What was asked in a turn, for as long as the task is kept. */
+  putPrompt(taskId: string, turn: number, prompt: string, expiresAt: number): Promise<void>;
+  /** What was asked before a turn, in order. */
+  readPrompts(taskId: string, beforeTurn: number): Promise<{ turn: number; prompt: string }[]>;
   /** A page of records in order, from `from` on, itself included. */
   readRecords(
     taskId: string,
@@ -224,6 +236,12 @@ export interface RunnerState {
   activity: "none" | "model" | "tool";
 }
 
+export interface NetworkPolicy {
+  allow: readonly string[];
+  /** Headers by host. */
+  inject: Readonly<Record<string, Readonly<Record<string, string>>>>;
+}
+
 export type SweepResult = "clean" | "alive" | "superseded";
 
 /** A sandbox provider. Nothing here but `resume` brings a stopped sandbox back. Failures are `ProviderError`s. */
@@ -247,6 +265,11 @@ export interface Provider {
   /** The sandboxes that carry the stage's tag, a page at a time. */
   list(tags: { stage: string }, cursor?: string): Promise<Page<ListedSandbox>>;
   writeFiles(sandbox: SandboxRef, files: readonly SandboxFile[]): Promise<void>;
+  /**
+   * Lets the sandbox reach these hosts and no others, and puts headers into its requests that it never sees itself.
+   * `open` where the provider can do neither: then a secret has to go in.
+   */
+  guardNetwork(sandbox: SandboxRef, policy: NetworkPolicy): Promise<"guarded" | "open">;
   /** Starts a command and does not wait for it. It may be started twice: what it runs must bear that. */
   launch(
     sandbox: SandboxRef,
@@ -288,6 +311,8 @@ export interface Room {
   steps: Readonly<Record<string, number>>;
   /** Why the session's earlier sandbox could not be used; what was in it is lost unless `kept`. */
   replaced?: { reason: ReplaceReason; kept: boolean } | undefined;
+  /** When the session's conversation was begun afresh. */
+  resetAt?: number | undefined;
   /** How long it had been kept for nobody. */
   idleMs?: number | undefined;
   /** What is known of its environment is old, or of another sandbox. */

@@ -3,6 +3,7 @@ import {
   type Execution,
   type ExecutionResult,
   type LiveSandbox,
+  type NetworkPolicy,
   type Provider,
   ProviderError,
   type RunnerState,
@@ -27,6 +28,7 @@ interface MemorySandbox extends LiveSandbox {
   launches: Map<string, MemoryProcess | "barred">;
   /** The turn whose files were put there last. */
   current: string | undefined;
+  policy?: NetworkPolicy;
 }
 
 export interface MemoryWorld {
@@ -39,6 +41,7 @@ export interface MemoryWorld {
   created: readonly string[];
   /** Every snapshot that was taken and not deleted. */
   snapshots: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  policy(name: string): NetworkPolicy | undefined;
   files(name: string): ReadonlyMap<string, string> | undefined;
   /** The sandbox goes as if the provider had ended it. */
   lose(name: string): void;
@@ -51,10 +54,13 @@ export interface MemoryWorld {
 export function createMemoryProvider({
   clock,
   onLaunch = () => {},
+  brokers = false,
   onExec = () => ({ exitCode: 0, stdout: "", stderr: "", truncated: false }),
 }: {
   clock: Clock;
   onLaunch?: (process: MemoryProcess) => void;
+  /** Whether it can keep secrets out of its sandboxes. */
+  brokers?: boolean;
   onExec?: (sandbox: string, execution: Execution) => ExecutionResult | Promise<ExecutionResult>;
 }): { provider: Provider; world: MemoryWorld } {
   const sandboxes = new Map<string, MemorySandbox>();
@@ -157,6 +163,11 @@ export function createMemoryProvider({
       if (current) sandbox.current = String(current.content).trim();
     },
 
+    async guardNetwork(ref, policy) {
+      inside(ref).policy = policy;
+      return brokers ? "guarded" : "open";
+    },
+
     async launch(ref, { args, env }) {
       const { name, launches } = inside(ref);
       const runDir = (args[0] ?? "").replace(/^\.\.\/\.\./, "").replace(/\/[^/]*$/, "");
@@ -203,6 +214,7 @@ export function createMemoryProvider({
       processes,
       created,
       snapshots,
+      policy: (name) => sandboxes.get(name)?.policy,
       files: (name) => sandboxes.get(name)?.files,
       lose: drop,
       stop: (name) => {

@@ -6,7 +6,7 @@ import {
   ProviderError,
   type SandboxRef,
 } from "@concierge/core";
-import { Sandbox, type Session, Snapshot } from "@vercel/sandbox";
+import { type NetworkPolicyRule, Sandbox, type Session, Snapshot } from "@vercel/sandbox";
 import { classified } from "./errors.ts";
 import { execute } from "./execute.ts";
 import { readRunnerState } from "./runner-state.ts";
@@ -145,6 +145,21 @@ export function createVercelProvider({ baseUrl, ...credentials }: ProviderOption
       await classified("write files", () =>
         session.writeFiles([...files], { signal: AbortSignal.timeout(callTimeoutMs) }),
       );
+    },
+
+    async guardNetwork(ref, { allow, inject }) {
+      // The local API takes a policy and does not keep to it.
+      if (baseUrl !== undefined) return "open";
+      const session = await sessionOf(ref);
+      const rules = allow.map((host): [string, NetworkPolicyRule[]] => {
+        const headers = inject[host];
+        return [host, headers ? [{ transform: [{ headers: { ...headers } }] }] : []];
+      });
+      const networkPolicy = { allow: Object.fromEntries(rules) };
+      await classified("guard the network", () =>
+        session.update({ networkPolicy }, { signal: AbortSignal.timeout(callTimeoutMs) }),
+      );
+      return "guarded";
     },
 
     async launch(ref, { cmd, args, env }) {

@@ -183,7 +183,7 @@ export function roomOf(
   origin: Origin,
   replaced?: Room["replaced"],
 ): Room {
-  const { environment, idleSince, lastUsedAt } = session;
+  const { environment, idleSince, lastUsedAt, resetAt } = session;
   const isKnown = environment?.sandbox === sandbox.sessionId;
   const wasKept = wish.holder && idleSince !== undefined && (origin === "reused" || origin === "resumed");
   return {
@@ -192,6 +192,7 @@ export function roomOf(
     origin,
     steps: steps.taken,
     environmentDue: !isKnown || lastUsedAt - environment.probedAt > limits.environmentFreshMs,
+    ...(resetAt !== undefined && { resetAt }),
     ...(wasKept && { idleMs: Math.max(lastUsedAt - idleSince, 0) }),
     ...(replaced && { replaced }),
   };

@@ -118,6 +118,24 @@ export function createDynamoStore(options: {
       );
     },
 
+    async putPrompt(taskId, turn, prompt, expiresAt) {
+      const item = { turn, prompt, expiresAt, ttl: ttlOf(expiresAt) };
+      await table.putAnyway({ ...item, ...keyOf.prompt(taskId, turn) });
+    },
+
+    async readPrompts(taskId, beforeTurn) {
+      const [from, to] = [keyOf.prompt(taskId, 0), keyOf.prompt(taskId, beforeTurn - 1)];
+      const prompts: { turn: number; prompt: string }[] = [];
+      for (let { pk, sk } = from; ; ) {
+        const page = await table.readRange(pk, sk, to.sk);
+        for (const { turn, prompt } of page.items)
+          prompts.push({ turn: Number(turn), prompt: String(prompt) });
+        const last = prompts.at(-1);
+        if (!page.more || !last) return prompts;
+        sk = keyOf.prompt(taskId, last.turn + 1).sk;
+      }
+    },
+
     async readRecords(taskId, from, toTurn) {
       const { pk, sk } = keyOf.record(taskId, from);
       const { items, more } = await table.readRange(pk, sk, recordSortBehind(toTurn));

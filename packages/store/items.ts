@@ -28,6 +28,7 @@ export type DueKind = "TASK" | "SESSION";
 export const keyOf = {
   task: (id: string) => ({ pk: `TASK#${id}`, sk: "TASK" }),
   record: (taskId: string, position: RecordPosition) => ({ pk: `TASK#${taskId}`, sk: recordSort(position) }),
+  prompt: (taskId: string, turn: number) => ({ pk: `TASK#${taskId}`, sk: `PROMPT#${digits(turn, 6)}` }),
   session: (userId: string, key: string) => ({ pk: `SESSION#${userId}#${key}`, sk: "SESSION" }),
   key: (id: string) => ({ pk: `KEY#${id}`, sk: "KEY" }),
   warm: (name: string) => ({ pk: `WARM#${name}`, sk: "WARM" }),

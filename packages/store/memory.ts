@@ -23,6 +23,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
   const tasks = new Map<string, Task>();
   const sessions = new Map<string, Session>();
   const records = new Map<string, EventRecord>();
+  const prompts = new Map<string, Map<number, string>>();
   const keys = new Map<string, Key>();
   const idempotency = new Map<string, IdempotencyRecord>();
   const warm = new Map<string, WarmSandbox>();
@@ -88,6 +89,16 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
     async putRecord(taskId, record) {
       const at = `${taskId} ${recordOrder(record)}`;
       if (!records.has(at)) records.set(at, structuredClone(record));
+    },
+
+    async putPrompt(taskId, turn, prompt) {
+      const asked = prompts.get(taskId) ?? new Map<number, string>();
+      prompts.set(taskId, asked.set(turn, prompt));
+    },
+
+    async readPrompts(taskId, beforeTurn) {
+      const asked = [...(prompts.get(taskId) ?? [])].map(([turn, prompt]) => ({ turn, prompt }));
+      return asked.filter(({ turn }) => turn < beforeTurn).sort((a, b) => a.turn - b.turn);
     },
 
     async readRecords(taskId, from, toTurn) {

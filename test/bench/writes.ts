@@ -23,6 +23,7 @@ import { SandboxSessionManager } from "@concierge/sessions";
 import { createDynamoStore } from "@concierge/store";
 import dynalite from "dynalite";
 import { topology } from "../../infra/topology.ts";
+import { noAgents } from "../fixtures/agents.ts";
 import type { Benchmark, Figure } from "./harness.ts";
 
 const userId = "bench";
@@ -121,6 +122,7 @@ function composeDeps(client: DynamoDBClient): EndingDeps & LaunchDeps {
     provider: createMemoryProvider({ clock }).provider,
     runner: "",
     callbackUrl: "http://127.0.0.1",
+    agents: noAgents,
   };
   return { ...deps, sessions: new SandboxSessionManager({ ...config, ...deps }) };
 }

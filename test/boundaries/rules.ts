@@ -16,6 +16,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "@concierge/core",
     "@concierge/store",
     "@concierge/queue",
+    "@concierge/runner",
     "@concierge/sessions",
     "@concierge/provider",
     "@concierge/git",

@@ -1,4 +1,4 @@
-import type { Provider, Store } from "@concierge/core";
+import type { OutputBatch, Provider, Store } from "@concierge/core";
 import type { Watch } from "./watch.ts";
 
 /** The store, with each write that wins shown as it takes place: what was, under which guard, and what is. */
@@ -80,6 +80,8 @@ export function observeProvider(provider: Provider, watch: Watch): Provider {
   };
 }
 
-function recordText(chunks: readonly { data: Uint8Array }[]): string {
-  return chunks.map(({ data }) => Buffer.from(data).toString("utf8")).join("\n");
+function recordText(chunks: OutputBatch["chunks"]): string {
+  return chunks
+    .map((chunk) => ("data" in chunk ? Buffer.from(chunk.data).toString("utf8") : JSON.stringify(chunk)))
+    .join("\n");
 }

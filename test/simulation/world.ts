@@ -14,6 +14,7 @@ import { createMemoryProvider } from "@concierge/provider";
 import { SandboxSessionManager } from "@concierge/sessions";
 import { createMemoryStore } from "@concierge/store";
 import { topology } from "../../infra/topology.ts";
+import { noAgents } from "../fixtures/agents.ts";
 import type { Weather } from "./faults.ts";
 import { observeProvider, observeStore } from "./observe.ts";
 import { stepped, withStaleIndex } from "./ports.ts";
@@ -176,6 +177,7 @@ export function createWorld(options: WorldOptions) {
       sealer,
       runner: "the runner",
       callbackUrl: "http://concierge",
+      agents: noAgents,
     };
     const given = mutant?.ports?.(deps, role) ?? deps;
     return { ...given, sessions: new SandboxSessionManager({ ...config, ...given, keepOnShutdown: true }) };

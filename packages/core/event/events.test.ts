@@ -129,6 +129,8 @@ function label(event: TaskEvent): string {
       return event.text;
     case "progress":
       return event.step;
+    case "agent":
+      return event.agent.kind;
     case "notice":
       return event.code;
   }

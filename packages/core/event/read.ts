@@ -25,7 +25,7 @@ export async function* readOutput({ store }: Deps, task: Task, turn?: number): A
     const fresh = last ? records.slice(1) : records;
     for (const record of fresh) {
       if (record.kind !== "output" || !isCommitted(task, record)) continue;
-      for (const chunk of record.chunks) yield chunk.data;
+      for (const chunk of record.chunks) if ("data" in chunk) yield chunk.data;
     }
     last = records.at(-1);
     if (!more || !last) return;
@@ -103,13 +103,13 @@ function eventsOf(record: EventRecord): EventBody[] {
     const { turn, step, detail } = record;
     return [{ at: iso(record.at), turn, type: "progress", step, detail }];
   }
-  return record.chunks.map(({ stream, at, data }) => ({
-    at: iso(at),
-    turn: record.turn,
-    type: "output",
-    stream,
-    text: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("utf8"),
-  }));
+  return record.chunks.map((chunk) => {
+    const common = { at: iso(chunk.at), turn: record.turn };
+    if ("agent" in chunk) return { ...common, type: "agent", agent: chunk.agent };
+    const { stream, data } = chunk;
+    const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("utf8");
+    return { ...common, type: "output", stream, text };
+  });
 }
 
 function chunksOf(record: EventRecord): number {

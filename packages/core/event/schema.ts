@@ -2,12 +2,35 @@ import { z } from "zod";
 
 export const streams = ["stdout", "stderr"] as const;
 
-/** A batch of output as the runner sent it, bytes and all. */
+const text = z.string();
+
+/** What an adapter understood of its agent's stream. */
+export const agentEventSchema = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("text"), text }),
+  z.object({ kind: z.literal("tool_use"), name: text, input: text }),
+  z.object({ kind: z.literal("tool_result"), ok: z.boolean(), text }),
+  z.object({ kind: z.literal("result"), ok: z.boolean(), text }),
+]);
+
+export type AgentEvent = z.infer<typeof agentEventSchema>;
+
+export interface StreamChunk {
+  stream: (typeof streams)[number];
+  at: number;
+  data: Uint8Array;
+}
+
+export interface AgentChunk {
+  at: number;
+  agent: AgentEvent;
+}
+
+/** A batch as the runner sent it: the agent's output, bytes and all, and what was understood of it, in order. */
 export interface OutputBatch {
   kind: "output";
   turn: number;
   seq: number;
-  chunks: { stream: (typeof streams)[number]; at: number; data: Uint8Array }[];
+  chunks: (StreamChunk | AgentChunk)[];
 }
 
 /** What a worker says while it provisions. */
@@ -29,6 +52,7 @@ export const eventSchema = z
     z.object({ ...event, type: z.literal("status"), status: z.string(), note: z.string().optional() }),
     z.object({ ...event, type: z.literal("progress"), step: z.string(), detail: z.string() }),
     z.object({ ...event, type: z.literal("output"), stream: z.enum(streams), text: z.string() }),
+    z.object({ ...event, type: z.literal("agent"), agent: agentEventSchema }),
     z.object({ ...event, type: z.literal("notice"), code: z.string(), detail: z.string() }),
   ])
   .meta({ id: "Event" });

@@ -10,6 +10,7 @@ import { getTask } from "./read.ts";
 import { type ContinueRequest, limitsFrom } from "./request.ts";
 import { isTerminal, type Task } from "./schema.ts";
 import { sealSecrets } from "./secrets.ts";
+import { addUsed } from "./view.ts";
 
 /** Goes on with a task whose turn has ended: the lease, then the next turn, then the work message. */
 export async function continueTask(
@@ -55,6 +56,7 @@ function nextTurn({ clock, sealer }: SealingDeps, task: Task, request: ContinueR
       deadlineAt: now + limits.maxDurationMs,
       lastActivityAt: now,
       outputSeq: 0,
+      pastUsage: addUsed(task.usage, task.pastUsage),
       past: [...task.past, { turn: task.turn, outputSeq: task.outputSeq }],
       // Nothing is appended to a task that has ended, so the list that was read is the list there is.
       phases: [...task.phases.slice(1 - phasesKept), { turn, status: "queued", at: now, by: "api" } as const],
@@ -62,7 +64,13 @@ function nextTurn({ clock, sealer }: SealingDeps, task: Task, request: ContinueR
       dueAt: queuedDueAt(now, now + limits.maxDurationMs),
       expiresAt: now + taskRetentionMs,
     },
-    remove: [...(secrets.sealed ? [] : (["sealed"] as const)), "cloneNonce", "sandbox", "startedAt"] as const,
+    remove: [
+      ...(secrets.sealed ? [] : (["sealed"] as const)),
+      "cloneNonce",
+      "sandbox",
+      "startedAt",
+      "usage",
+    ] as const,
   };
 }
 

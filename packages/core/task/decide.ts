@@ -9,6 +9,7 @@ import {
   terminateRetryMs,
 } from "../limits.ts";
 import type { RunnerState, Timer } from "../ports.ts";
+import type { AgentReport } from "./report.ts";
 import type { Push, Task, TaskError, TaskResult, TaskState } from "./schema.ts";
 import { isTerminal } from "./schema.ts";
 
@@ -65,6 +66,7 @@ export const causes = {
   stopped: cause("stopped", "stopped_by_user", "The task was stopped."),
   deadline: cause("timed_out", "deadline_exceeded", "The turn ran past its deadline."),
   inactivity: cause("failed", "inactivity_timeout", "The agent was silent for too long."),
+  budget: cause("failed", "budget_exceeded", "The task has used more money than it may."),
 } as const satisfies Record<string, EndCause>;
 
 /** What an event that a turn waits for may find to do. */
@@ -165,11 +167,18 @@ export function terminateBackoffMs(attempts: number): number {
 }
 
 /** How the runner says a turn ended. */
-export interface RunnerEnd {
+export interface RunnerEnd extends AgentReport {
   lastSeq: number;
   exitCode: number | null;
   signal: string | null;
-  reason: "exited" | "deadline" | "inactivity" | "agent_missing" | "clone_failed" | "runner_error";
+  reason:
+    | "exited"
+    | "deadline"
+    | "inactivity"
+    | "agent_missing"
+    | "install_failed"
+    | "clone_failed"
+    | "runner_error";
   outputCutBytes: number;
   /** How long the agent's process ran. */
   agentMs?: number | undefined;
@@ -195,6 +204,11 @@ export function decideEnd(end: RunnerEnd, now: number): TaskState | EndCause {
       return failure(now, null, {
         code: "provision_failed",
         detail: `The repository could not be cloned: ${end.detail ?? "git did not say why"}`,
+      });
+    case "install_failed":
+      return failure(now, ended.result, {
+        code: "provision_failed",
+        detail: `The agent could not be installed: ${end.detail ?? "it did not say why"}`,
       });
     case "agent_missing":
     case "runner_error":

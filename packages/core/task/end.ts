@@ -14,6 +14,7 @@ import { settleReported } from "./finalize.ts";
 import { when } from "./guards.ts";
 import { proveDeath } from "./prove.ts";
 import { wasReported } from "./read.ts";
+import { reported } from "./report.ts";
 import type { Actor, Task, TaskError, TaskState } from "./schema.ts";
 
 /**
@@ -107,17 +108,19 @@ export async function reportEnd(
   if (end.pushed !== undefined) return await settleReported(deps, { taskId, turn }, end);
 
   const verdict = decideEnd(end, clock.now());
+  const task = await store.getTask(taskId);
+  const news = task ? reported(task, end, clock.now()) : {};
   const outcome =
     "outcome" in verdict
       ? await store.changeTask(
           taskId,
           when.saidEverything(turn, end.lastSeq),
-          stoppingChange(deps, turn, verdict),
+          stoppingChange(deps, turn, verdict, news),
         )
       : await store.changeTask(
           taskId,
           when.saidEverything(turn, end.lastSeq),
-          endedChange(deps, turn, verdict, end),
+          endedChange(deps, turn, verdict, end, news),
         );
   if (!outcome.won) {
     if (wasReported(outcome.item, turn)) return "done";
@@ -131,18 +134,21 @@ export async function reportEnd(
   return "done";
 }
 
-function stoppingChange({ clock }: Deps, turn: number, cause: EndCause) {
+type News = ReturnType<typeof reported>;
+
+function stoppingChange({ clock }: Deps, turn: number, cause: EndCause, news: News) {
   const now = clock.now();
+  const state = { status: "stopping", ...cause, attempts: 0 } as const;
   return {
-    set: { state: { status: "stopping", ...cause, attempts: 0 } as const, dueAt: now + terminateRetryMs },
+    set: { state, dueAt: now + terminateRetryMs, ...news },
     phase: { turn, status: "stopping", at: now, by: "runner", note: cause.error.code } as const,
   };
 }
 
-function endedChange({ clock, config }: Deps, turn: number, state: TaskState, end: RunnerEnd) {
+function endedChange({ clock, config }: Deps, turn: number, state: TaskState, end: RunnerEnd, news: News) {
   const now = clock.now();
   return {
-    set: { state, lastActivityAt: now },
+    set: { state, lastActivityAt: now, ...news },
     remove: ["sealed", "dueAt"] as const,
     phase: { turn, status: state.status, at: now, by: "runner" } as const,
     ...(end.outputCutBytes > 0 && {

@@ -1,9 +1,11 @@
 import { createHash } from "node:crypto";
-import type { LaunchDeps } from "../deps.ts";
+import type { AgentAccess, LaunchDeps } from "../deps.ts";
+import { SetupError } from "../errors.ts";
 import { tokenSlackMs } from "../limits.ts";
 import type { ReplaceReason, Room } from "../ports.ts";
 import { runningDueAt } from "./decide.ts";
 import { when } from "./guards.ts";
+import { type Memory, remember } from "./memory.ts";
 import type { Progress } from "./progress.ts";
 import type { Notice, SandboxUse, Task } from "./schema.ts";
 import { openSecrets } from "./secrets.ts";
@@ -41,15 +43,19 @@ export async function launch(
     steps[step] = clock.now() - from;
     return result;
   };
+  const access = accessOf(deps, task);
+  const memory = await remember(deps, task, room);
   const files = [
     { path: `${runDir}/runner.mjs`, content: deps.runner },
-    { path: `${runDir}/prompt`, content: task.prompt },
+    { path: `${runDir}/prompt`, content: `${memory.replay ?? ""}${task.prompt}` },
     // Whose sandbox it now is, for a sweep of the turn before that comes late.
     { path: `${runDirs}/current`, content: `${runDir.slice(runDirs.length + 1)}\n` },
   ];
   const inactivity = { kind: "inactivity", taskId: task.id, turn: task.turn } as const;
-  const [turn] = await Promise.all([
+  const [turn, agentEnv] = await Promise.all([
     turnOf(deps, task, runDir),
+    guard(deps, task, room, access),
+    store.putPrompt(task.id, task.turn, task.prompt, task.expiresAt),
     progress("launching", `The runner, for agent ${task.agent}.`),
     refreshEnvironment(deps, task, room, progress),
     timed("upload", provider.writeFiles(sandbox, files)),
@@ -59,7 +65,7 @@ export async function launch(
   const command = {
     cmd: "node",
     args: [fromWorkingDirectory(`${runDir}/runner.mjs`)],
-    env: { CONCIERGE_TURN: JSON.stringify(turn) },
+    env: { CONCIERGE_TURN: JSON.stringify({ ...turn, agentEnv, ...conversationOf(memory) }) },
   };
   const commandId = await timed("launch", provider.launch(sandbox, command));
 
@@ -75,7 +81,7 @@ export async function launch(
       dueAt: runningDueAt({ ...task, lastActivityAt: now }),
     },
     phase: { turn: task.turn, status: "running", at: now, by: "worker", note: `sandbox ${room.origin}` },
-    ...noticeOf(room, task.turn, now),
+    ...noticeOf(room, memory, task.turn, now),
   });
   if (!running.won) return;
   countRoom(deps, use);
@@ -98,10 +104,13 @@ function useOf(
 }
 
 /** A conversation that goes on in another sandbox than before is told what it no longer has. */
-function noticeOf({ replaced }: Room, turn: number, at: number): { notice?: Notice } {
-  if (!replaced || replaced.kept || turn === 1) return {};
-  const detail = `The sandbox of the turn before is ${lostHow[replaced.reason]}; files in it that were not pushed are lost.`;
-  return { notice: { code: "context_lost", detail, turn, at } };
+function noticeOf({ replaced }: Room, { lost }: Memory, turn: number, at: number): { notice?: Notice } {
+  if (lost.length === 0) return {};
+  const why = replaced
+    ? `The sandbox of the turn before is ${lostHow[replaced.reason]}.`
+    : "The sandbox is another.";
+  const what = lost.map((part) => lostWhat[part]).join(" ");
+  return { notice: { code: "context_lost", detail: `${why} ${what}`, turn, at } };
 }
 
 const lostHow: Readonly<Record<ReplaceReason, string>> = {
@@ -109,6 +118,43 @@ const lostHow: Readonly<Record<ReplaceReason, string>> = {
   released: "given up",
   max_life: "at the end of its life",
 };
+
+const lostWhat: Readonly<Record<Memory["lost"][number], string>> = {
+  conversation: "The agent's conversation is lost; what was said is replayed to it, as far as it fits.",
+  files: "Files that were not pushed are lost.",
+};
+
+function conversationOf({ conversationId }: Memory) {
+  return conversationId === undefined ? {} : { conversationId };
+}
+
+function accessOf({ agents }: LaunchDeps, { agent }: Task): AgentAccess {
+  const access = agents[agent];
+  if (access.missing.length === 0) return access;
+  throw new SetupError(`The agent ${agent} needs ${access.missing.join(" and ")}, which is not set here.`);
+}
+
+/**
+ * Lets the sandbox reach what the turn needs and no more. Where the provider puts the agent's key into its requests
+ * itself, the key stays outside, and the agent is given a word in its place.
+ */
+async function guard(
+  { provider, callbackUrl }: LaunchDeps,
+  task: Task,
+  { sandbox }: Room,
+  { hosts, env, secrets }: AgentAccess,
+): Promise<Record<string, string>> {
+  const inject: Record<string, Record<string, string>> = {};
+  for (const { host, header, scheme, value } of secrets)
+    inject[host] = { ...inject[host], [header]: scheme === undefined ? value : `${scheme} ${value}` };
+  const git = task.repo ? [new URL(task.repo.url).hostname] : [];
+  const allow = new Set([new URL(callbackUrl).hostname, ...git, ...hosts, ...(task.network?.allow ?? [])]);
+  const network = await provider.guardNetwork(sandbox, { allow: [...allow], inject });
+  const given = secrets.map(({ name, value }) => [name, network === "guarded" ? outside : value]);
+  return { ...env, ...Object.fromEntries(given) };
+}
+
+const outside = "kept-outside-the-sandbox";
 
 function countRoom({ metrics }: LaunchDeps, { origin, initMs = 0, steps = {}, replaced }: SandboxUse): void {
   metrics.count("room_given", 1, { origin });

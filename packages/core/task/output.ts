@@ -1,9 +1,13 @@
 import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import type { OutputBatch } from "../event/schema.ts";
-import { decideRunnerAction, type RunnerAction } from "./decide.ts";
+import { causes, decideRunnerAction, type RunnerAction } from "./decide.ts";
+import { beginStopping } from "./end.ts";
 import { when } from "./guards.ts";
+import { type AgentReport, reported } from "./report.ts";
 import type { Task } from "./schema.ts";
+
+type Turn = { taskId: string; turn: number };
 
 /**
  * Takes a batch: first the bytes, then the one conditional write that makes them count. A batch whose second write
@@ -11,8 +15,8 @@ import type { Task } from "./schema.ts";
  */
 export async function takeOutput(
   deps: Deps,
-  { taskId, turn }: { taskId: string; turn: number },
-  { seq, chunks }: Pick<OutputBatch, "seq" | "chunks">,
+  { taskId, turn }: Turn,
+  { seq, chunks, ...report }: Pick<OutputBatch, "seq" | "chunks"> & AgentReport,
 ): Promise<RunnerAction> {
   const { store, clock } = deps;
   const task = await store.getTask(taskId);
@@ -21,24 +25,40 @@ export async function takeOutput(
   if (task.outputSeq < seq - 1) throw outOfOrder(seq, task.outputSeq);
 
   await store.putRecord(taskId, { kind: "output", turn, seq, chunks }, task.expiresAt);
+  const now = clock.now();
   const outcome = await store.changeTask(taskId, when.readyForBatch(turn, seq), {
-    set: { outputSeq: seq, lastActivityAt: clock.now() },
+    set: { outputSeq: seq, lastActivityAt: now, ...reported(task, report, now) },
   });
-  return outcome.won ? "continue" : await answer(deps, outcome.item, decideRunnerAction(outcome.item, turn));
+  if (!outcome.won) return await answer(deps, outcome.item, decideRunnerAction(outcome.item, turn));
+  return await withinBudget(deps, outcome.item);
 }
 
 /** A beat asks whether to go on; an agent that waits for its model or a tool is not silent. */
 export async function takeBeat(
   deps: Deps,
-  { taskId, turn }: { taskId: string; turn: number },
+  { taskId, turn }: Turn,
   activity: "none" | "model" | "tool",
+  report: AgentReport = {},
 ): Promise<RunnerAction> {
   const { store, clock } = deps;
-  const task =
-    activity === "none"
-      ? await store.getTask(taskId)
-      : (await store.changeTask(taskId, when.running(turn), { set: { lastActivityAt: clock.now() } })).item;
-  return await answer(deps, task, decideRunnerAction(task, turn));
+  const seen = await store.getTask(taskId);
+  const now = clock.now();
+  const news = seen ? reported(seen, report, now) : {};
+  const isNews = activity !== "none" || Object.keys(news).length > 0;
+  const set = { ...(activity !== "none" && { lastActivityAt: now }), ...news };
+  const task = isNews ? (await store.changeTask(taskId, when.running(turn), { set })).item : seen;
+  const action = decideRunnerAction(task, turn);
+  return action === "continue" && task ? await withinBudget(deps, task) : await answer(deps, task, action);
+}
+
+/** A task has one budget for all its turns. Over it the runner kills its agent, and the timer finds the proof. */
+async function withinBudget(deps: Deps, task: Task): Promise<RunnerAction> {
+  const { maxCostUsd } = task.limits;
+  const costUsd = (task.usage?.costUsd ?? 0) + (task.pastUsage?.costUsd ?? 0);
+  if (maxCostUsd === undefined || costUsd <= maxCostUsd || task.state.status !== "running") return "continue";
+  const stopping = await beginStopping(deps, task, causes.budget, "runner");
+  await deps.timers.arm({ kind: "terminate", taskId: task.id, turn: task.turn }, 0);
+  return await answer(deps, stopping, decideRunnerAction(stopping, task.turn));
 }
 
 /** The cancellation check: the second way a stop reaches an agent. Switched off, a runner hears of nothing. */

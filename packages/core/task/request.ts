@@ -79,6 +79,11 @@ const repoRequestSchema = z.strictObject({
   token: credentialSchema.token.optional(),
 });
 
+const hostSchema = z
+  .string()
+  .max(253)
+  .regex(/^(\*|(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)$/, { error: "must be a host's name, or *" });
+
 export const startRequestSchema = z
   .strictObject({
     prompt: promptSchema,
@@ -88,6 +93,7 @@ export const startRequestSchema = z
     keepAlive: z.boolean().optional(),
     limits: requestLimitsSchema.optional(),
     env: envSchema.optional(),
+    network: z.strictObject({ allow: z.array(hostSchema).max(50) }).optional(),
     metadata: metadataSchema.optional(),
   })
   .meta({ id: "StartRequest" });

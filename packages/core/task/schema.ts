@@ -103,6 +103,13 @@ export const stateSchema = z.discriminatedUnion("status", [
   z.strictObject({ status: z.literal("timed_out"), ...ended, error: taskErrorSchema }),
 ]);
 
+/** What a turn's agent says it used; costs are dollars. */
+export const usageSchema = z.strictObject({
+  inputTokens: z.int().nonnegative(),
+  outputTokens: z.int().nonnegative(),
+  costUsd: z.number().nonnegative(),
+});
+
 export const phaseSchema = z.strictObject({
   turn: z.int().positive(),
   status: z.enum(statuses),
@@ -154,6 +161,15 @@ export const taskSchema = z.strictObject({
   /** How many phases there ever were; `phases` holds the newest of them. */
   phaseCount: z.int().nonnegative(),
   notices: z.array(noticeSchema),
+  /** The agent's own conversation, and the sandbox that has it. */
+  conversation: z.strictObject({ id: z.string(), sandbox: z.string(), at: time }).optional(),
+  /** What this turn's agent used, and those of the turns before. */
+  usage: usageSchema.optional(),
+  pastUsage: usageSchema.optional(),
+  /** Hosts it may reach beside those it needs anyway. */
+  network: z.strictObject({ allow: z.array(z.string()) }).optional(),
+  /** Where the end of each turn is told. */
+  webhook: z.strictObject({ url: z.string() }).optional(),
   /** The newest turn whose use of its sandbox was counted. */
   countedTurn: z.int().nonnegative().optional(),
   /** When someone must look at this task again; absent once it has ended. */
@@ -170,6 +186,7 @@ export type Phase = z.infer<typeof phaseSchema>;
 export type Notice = z.infer<typeof noticeSchema>;
 export type Repo = z.infer<typeof repoSchema>;
 export type Push = z.infer<typeof pushSchema>;
+export type AgentUsage = z.infer<typeof usageSchema>;
 export type Limits = z.infer<typeof limitsSchema>;
 
 export function isTerminal(status: Status): status is (typeof terminalStatuses)[number] {

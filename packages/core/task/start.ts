@@ -63,6 +63,7 @@ function newTask(
     limits,
     metadata: request.metadata ?? {},
     ...repoOf(id, request),
+    ...(request.network && { network: request.network }),
     ...sealSecrets(sealer, id, { env: request.env, git: credentialOf(request) }),
     turn: 1,
     state: { status: "queued" },

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import {
+  type AgentUsage,
   actors,
   agents,
   isTerminal,
@@ -82,7 +83,7 @@ export function viewTask(task: Task): TaskView {
     timings: timingsOf(task.phases.filter((phase) => phase.turn === task.turn)),
     result: "result" in state ? state.result : null,
     error: "error" in state ? state.error : null,
-    usage: { inputTokens: 0, outputTokens: 0, costUsd: 0 },
+    usage: addUsed(task.usage, task.pastUsage),
     notices: task.notices.map(({ code, detail, turn }) => ({ code, detail, turn })),
   };
 }
@@ -102,6 +103,12 @@ export function timingsOf(phases: readonly Phase[]): TaskView["timings"] {
     finalizeMs: lasted("finalizing"),
     stopMs: phases.some((phase) => isTerminal(phase.status)) ? lasted("stopping") : null,
   };
+}
+
+/** What all turns together used. */
+export function addUsed(...usages: readonly (AgentUsage | undefined)[]): AgentUsage {
+  const of = (name: keyof AgentUsage) => usages.reduce((total, usage) => total + (usage?.[name] ?? 0), 0);
+  return { inputTokens: of("inputTokens"), outputTokens: of("outputTokens"), costUsd: of("costUsd") };
 }
 
 function iso(ms: number): string {

@@ -1,4 +1,4 @@
-import type { EventRecord } from "@concierge/core";
+import type { EventRecord, OutputBatch } from "@concierge/core";
 import { describe, expect, it } from "vitest";
 import { type Fixture, stampede } from "./fixture.ts";
 
@@ -35,7 +35,7 @@ export function recordContract(on: Fixture): void {
       ]);
       const [, first] = records;
       if (first?.kind !== "output") throw new Error("not an output record");
-      expect(Buffer.from(first.chunks[0]?.data ?? []).equals(Buffer.from(bytes))).toBe(true);
+      expect(Buffer.from(bytesOf(first.chunks[0])).equals(Buffer.from(bytes))).toBe(true);
 
       const rest = await on.store.readRecords(id, { turn: 1, kind: "output", seq: 10 }, 2);
       expect(rest.records.map(({ turn, seq }) => [turn, seq])).toEqual([
@@ -57,7 +57,30 @@ export function recordContract(on: Fixture): void {
       await stampede((i) => put(`again ${i}`));
       const [record] = (await on.store.readRecords(id, from, 1)).records;
       if (record?.kind !== "output") throw new Error("not an output record");
-      expect(Buffer.from(record.chunks[0]?.data ?? []).toString()).toBe("first");
+      expect(Buffer.from(bytesOf(record.chunks[0])).toString()).toBe("first");
+    });
+
+    it("hold what the adapter understood among the bytes, in order", async () => {
+      const { id, expiresAt } = on.aTask();
+      const agent = { kind: "tool_use", name: "Bash", input: "{}" } as const;
+      const chunks = [{ stream: "stdout", at: 1, data: Buffer.from("x") } as const, { at: 2, agent }];
+      await on.store.putRecord(id, { kind: "output", turn: 1, seq: 1, chunks }, expiresAt);
+      const [record] = (await on.store.readRecords(id, { turn: 1, kind: "output", seq: 1 }, 1)).records;
+      expect(record?.kind === "output" && record.chunks[1]).toEqual({ at: 2, agent });
     });
   });
+
+  describe("a task's prompts", () => {
+    it("are kept by turn, and read in order up to a turn", async () => {
+      const { id, expiresAt } = on.aTask();
+      for (const turn of [2, 1, 10, 3]) await on.store.putPrompt(id, turn, `prompt ${turn}`, expiresAt);
+      const before = await on.store.readPrompts(id, 10);
+      expect(before).toEqual([1, 2, 3].map((turn) => ({ turn, prompt: `prompt ${turn}` })));
+      expect(await on.store.readPrompts(id, 1)).toEqual([]);
+    });
+  });
+}
+
+function bytesOf(chunk: OutputBatch["chunks"][number] | undefined): Uint8Array {
+  return chunk && "data" in chunk ? chunk.data : new Uint8Array();
 }
