@@ -1,14 +1,17 @@
 import { readFile } from "node:fs/promises";
 import { carryOut, type LaunchDeps } from "@concierge/core";
 import { parseWorkMessage } from "@concierge/queue";
+import { createWebhooks } from "@concierge/webhook";
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { agentAccess } from "./agents.ts";
 import { eachMessage } from "./batch.ts";
 import { composeDeps } from "./compose.ts";
 import { required } from "./environment.ts";
 
+const composed = composeDeps();
 const deps: LaunchDeps = {
-  ...composeDeps(),
+  ...composed,
+  webhooks: createWebhooks(composed.config),
   runner: await readFile(required("RUNNER_FILE"), "utf8"),
   callbackUrl: required("CONCIERGE_URL"),
   agents: agentAccess(process.env),

@@ -10,6 +10,7 @@ import {
   type LaunchDeps,
   parseConfig,
   type Timer,
+  type Webhooks,
   type WorkMessage,
 } from "@concierge/core";
 import { createMemoryProvider } from "@concierge/provider";
@@ -113,7 +114,14 @@ export function createTestApi(config: Config = testConfig) {
     };
   };
 
-  const launchDeps = { ...deps, runner: "runner", callbackUrl: "http://concierge", agents };
+  const told: Parameters<Webhooks["send"]>[0][] = [];
+  const webhooks: Webhooks = {
+    send: async (message) => {
+      told.push(message);
+      return { kind: "delivered" };
+    },
+  };
+  const launchDeps = { ...deps, runner: "runner", callbackUrl: "http://concierge", agents, webhooks };
   return {
     deps,
     /** Does what a worker would with the messages that are there. */
@@ -127,6 +135,9 @@ export function createTestApi(config: Config = testConfig) {
         if (kinds.includes(timer.kind)) await fireTimer(deps, timer);
     },
     sent,
+    /** The webhooks that were sent, and how. */
+    told,
+    webhooks,
     armed,
     counted,
     world,

@@ -9,6 +9,7 @@ import type {
   Sessions,
   Store,
   Timers,
+  Webhooks,
   WorkQueue,
 } from "./ports.ts";
 import type { Sealer } from "./seal.ts";
@@ -84,6 +85,7 @@ export interface LaunchDeps extends SandboxDeps, SealingDeps, SessionDeps {
   /** The runner's program, as it is uploaded. */
   runner: string;
   agents: Readonly<Record<Agent, AgentAccess>>;
+  webhooks: Webhooks;
   /** Where runners reach the api. */
   callbackUrl: string;
 }

@@ -25,6 +25,7 @@ export {
   SetupError,
 } from "./errors.ts";
 export { beginning, type Cursor, formatCursor, parseCursor } from "./event/cursor.ts";
+export { createFollower, type Follow } from "./event/follow.ts";
 export { readEvents, readOutput } from "./event/read.ts";
 export {
   type AgentEvent,
@@ -96,4 +97,5 @@ export {
   taskSchema,
 } from "./task/schema.ts";
 export { taskViewSchema, viewTask } from "./task/view.ts";
+export { type WebhookEvent, webhookEventSchema } from "./webhook/schema.ts";
 export { carryOut } from "./work.ts";

@@ -70,6 +70,9 @@ export const usageRetentionMs = 400 * day;
 export const replayMaxBytes = 48 * 1024;
 export const replayPartMaxBytes = 6 * 1024;
 
+/** How long after each failure a webhook is tried again; then it is a dead letter. */
+export const webhookRetryMs = [5, 30, 120, 600, 900].map((seconds) => seconds * second);
+
 /** What a conversation may have. */
 export const turnsMax = 200;
 export const phasesKept = 60;

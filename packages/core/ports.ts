@@ -6,6 +6,7 @@ import type { Key } from "./key/schema.ts";
 import type { Slot, WarmSandbox } from "./pool/schema.ts";
 import type { Lease, Session } from "./session/schema.ts";
 import type { Notice, Origin, Phase, Status, Task } from "./task/schema.ts";
+import type { WebhookEvent } from "./webhook/schema.ts";
 
 export interface Clock {
   now(): number;
@@ -164,6 +165,7 @@ export type WorkMessage =
   | { kind: "environment"; userId: string; sessionKey: string; epoch: number }
   | { kind: "usage"; taskId: string; turn: number; userId: string; counters: Counters }
   | { kind: "base"; asked?: boolean }
+  | { kind: "webhook"; taskId: string; turn: number; event: WebhookEvent; attempt?: number }
   | { kind: "release"; userId: string; sessionKey: string; epoch: number };
 
 export interface WorkQueue {
@@ -291,6 +293,19 @@ export interface Provider {
   remove(name: string, options?: { keepSnapshots: boolean }): Promise<void>;
 }
 
+export type WebhookOutcome = { kind: "delivered" } | { kind: "failed" | "refused"; detail: string };
+
+/** Tells a user's own address what happened. */
+export interface Webhooks {
+  send(message: {
+    url: string;
+    id: string;
+    at: number;
+    secret: string;
+    body: string;
+  }): Promise<WebhookOutcome>;
+}
+
 export interface GitCredential {
   username: string;
   token: string;
@@ -379,4 +394,7 @@ export type MetricName =
   | "room_ms"
   | "room_step_ms"
   | "room_replaced"
-  | "room_refused";
+  | "room_refused"
+  | "webhook_delivered"
+  | "webhook_failed"
+  | "webhook_refused";

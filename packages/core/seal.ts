@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 
 /**
- * One secret, two uses, each with a key of its own: what is encrypted at rest, and the runner's tokens.
+ * One secret, three uses, each with a key of its own: what is encrypted at rest, runners' tokens, webhooks' signatures.
  * A sealed text carries what it is for, so that one task's secrets can not be opened as another's.
  */
 export interface Sealer {
@@ -10,6 +10,8 @@ export interface Sealer {
   /** A token that says `{taskId, turn}` until it expires. */
   issueToken(claims: TokenClaims): string;
   readToken(token: string, now: number): TokenClaims | undefined;
+  /** What a user's webhooks are signed with, in the form that receivers' libraries take. */
+  webhookSecret(userId: string): string;
 }
 
 export interface TokenClaims {
@@ -21,6 +23,7 @@ export interface TokenClaims {
 export function createSealer(secret: string): Sealer {
   const sealingKey = derive(secret, "seal");
   const tokenKey = derive(secret, "token");
+  const webhookKey = derive(secret, "webhook");
 
   return {
     seal(plain, purpose) {
@@ -39,6 +42,8 @@ export function createSealer(secret: string): Sealer {
         .setAuthTag(bytes.subarray(12, 28));
       return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString("utf8");
     },
+
+    webhookSecret: (userId) => `whsec_${sign(webhookKey, userId).toString("base64")}`,
 
     issueToken({ taskId, turn, expiresAt }) {
       const claims = `${taskId}.${turn}.${expiresAt}`;

@@ -7,6 +7,7 @@ import type { WorkMessage } from "./ports.ts";
 import { release } from "./session/release.ts";
 import { retryDelayMs } from "./task/decide.ts";
 import { provision } from "./task/provision.ts";
+import { deliver } from "./webhook/index.ts";
 
 type Message<Kind extends WorkMessage["kind"]> = Extract<WorkMessage, { kind: Kind }>;
 
@@ -25,6 +26,8 @@ export async function carryOut(deps: LaunchDeps, message: WorkMessage): Promise<
       return await release(deps, message);
     case "base":
       return await buildBase(deps, message);
+    case "webhook":
+      return await deliver(deps, message);
   }
 }
 

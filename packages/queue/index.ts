@@ -1,5 +1,12 @@
 import { SendMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
-import { type Timer, type Timers, timerKinds, type WorkMessage, type WorkQueue } from "@concierge/core";
+import {
+  type Timer,
+  type Timers,
+  timerKinds,
+  type WorkMessage,
+  type WorkQueue,
+  webhookEventSchema,
+} from "@concierge/core";
 import { z } from "zod";
 
 /** SQS takes no more, and only whole seconds: a delay is rounded up, so that nothing comes too early. */
@@ -45,6 +52,12 @@ const workMessageSchema = z.discriminatedUnion("kind", [
   }),
   z.strictObject({ kind: z.literal("release"), ...session, epoch: z.int().positive() }),
   z.strictObject({ kind: z.literal("base"), asked: z.boolean().optional() }),
+  z.strictObject({
+    kind: z.literal("webhook"),
+    ...turn,
+    event: webhookEventSchema,
+    attempt: z.int().optional(),
+  }),
 ]);
 
 export function parseWorkMessage(body: string): WorkMessage {

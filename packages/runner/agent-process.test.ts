@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { startAgent } from "./agent-process.ts";
+import { makePipes } from "./pipes.ts";
 
 let directory: string;
 
@@ -18,12 +19,13 @@ async function start(script: string) {
     file: "bash",
     args: ["-c", script],
     cwd: directory,
-    runDir: directory,
+    pipes: makePipes(directory),
     env: process.env,
     pipeGraceMs: 20,
     onOutput: (_, bytes) => {
       text += bytes;
     },
+    mayStart: () => true,
   });
   return { agent, text: () => text, [Symbol.dispose]: () => endGroup(agent.pid) };
 }
@@ -37,7 +39,7 @@ test.each([
   using started = await start(script);
   const { agent, text } = started;
   agent.pause();
-  expect(await agent.exited).toEqual({ exitCode: 0, signal: null });
+  expect(await agent.exited).toMatchObject({ exitCode: 0, signal: null });
   expect(text()).toBe("");
   agent.resume();
   await agent.drained;
@@ -48,6 +50,16 @@ test("the pipes have no name once the agent runs", async () => {
   using started = await start("true");
   expect(readdirSync(directory)).toEqual([]);
   await started.agent.drained;
+});
+
+test("an exit tells how long the agent lived, in whole milliseconds", async () => {
+  const beforeMs = performance.now();
+  using started = await start("sleep 0.1");
+  const { agentMs } = await started.agent.exited;
+  const mostMs = Math.ceil(performance.now() - beforeMs);
+  expect(agentMs).toSatisfy(Number.isInteger);
+  expect(agentMs).toBeGreaterThanOrEqual(100);
+  expect(agentMs).toBeLessThanOrEqual(mostMs);
 });
 
 function endGroup(groupId: number): void {

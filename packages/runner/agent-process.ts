@@ -1,9 +1,13 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { closeSync, constants, openSync, statSync, unlinkSync } from "node:fs";
-import { Socket } from "node:net";
-import { join } from "node:path";
-import { setImmediate as nextRound, setTimeout as sleep } from "node:timers/promises";
+import type { ChildProcess } from "node:child_process";
+import type { Socket } from "node:net";
+import { uptimeMs } from "./clock.ts";
+import type { Pipes } from "./pipes.ts";
 import type { Stream } from "./protocol.ts";
+
+const { spawn } = process.getBuiltinModule("node:child_process");
+const { closeSync, statSync } = process.getBuiltinModule("node:fs");
+const net = process.getBuiltinModule("node:net");
+const { setImmediate: nextRound, setTimeout: sleep } = process.getBuiltinModule("node:timers/promises");
 
 /** Enough rounds of the event loop to read the largest pipe to its end. */
 const MAX_DRAIN_ROUNDS = 32;
@@ -11,6 +15,8 @@ const MAX_DRAIN_ROUNDS = 32;
 export interface Exit {
   exitCode: number | null;
   signal: string | null;
+  /** From its spawn on. */
+  agentMs: number;
 }
 
 export interface AgentProcess {
@@ -28,16 +34,20 @@ export interface AgentCommand {
   args: readonly string[];
   cwd: string;
   env: NodeJS.ProcessEnv;
-  runDir: string;
+  pipes: Promise<Pipes>;
   pipeGraceMs: number;
   onOutput(stream: Stream, bytes: Buffer): void;
+  /** Asked last before it is started. */
+  mayStart(): boolean;
 }
 
 /** Throws an `Error` fit to be shown where the agent cannot be started. */
 export async function startAgent(command: AgentCommand): Promise<AgentProcess> {
   // Node reports a missing directory as if the program were missing.
   if (!isDirectory(command.cwd)) throw new Error(`the working directory ${command.cwd} does not exist`);
-  const [stdout, stderr] = openPipes(command.runDir);
+  const { stdout, stderr } = await command.pipes;
+  if (!command.mayStart()) throw new Error("the turn is over");
+  const startedMs = uptimeMs();
   let child: ChildProcess;
   try {
     child = spawn(command.file, command.args, {
@@ -51,7 +61,7 @@ export async function startAgent(command: AgentCommand): Promise<AgentProcess> {
     closeSync(stdout.writeFd);
     closeSync(stderr.writeFd);
   }
-  const exited = waitForExit(child);
+  const exited = waitForExit(child, startedMs);
   const pid = child.pid;
   if (pid === undefined) {
     closeSync(stdout.readFd);
@@ -114,37 +124,15 @@ function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-function waitForExit(child: ChildProcess): Promise<Exit> {
+function waitForExit(child: ChildProcess, startedMs: number): Promise<Exit> {
   return new Promise((resolve, reject) => {
-    child.once("exit", (exitCode, signal) => resolve({ exitCode, signal }));
+    child.once("exit", (exitCode, signal) =>
+      resolve({ exitCode, signal, agentMs: Math.round(uptimeMs() - startedMs) }),
+    );
     child.once("error", (error: NodeJS.ErrnoException) =>
       reject(new Error(`${child.spawnfile} cannot be started: ${error.code ?? error.message}`)),
     );
   });
-}
-
-interface PipeEnds {
-  readFd: number;
-  writeFd: number;
-}
-
-/**
- * Real pipes by way of FIFOs, which Node cannot make itself. Its own "pipes" are socket pairs, and on those
- * `echo … > /dev/stderr`, common in scripts, fails with ENXIO.
- */
-function openPipes(runDir: string): [PipeEnds, PipeEnds] {
-  const paths = [join(runDir, "stdout.pipe"), join(runDir, "stderr.pipe")] as const;
-  const made = spawnSync("mkfifo", ["-m", "600", ...paths], { stdio: "ignore" });
-  if (made.status !== 0) throw new Error("mkfifo cannot make the agent's pipes");
-  return [openPipe(paths[0]), openPipe(paths[1])];
-}
-
-function openPipe(path: string): PipeEnds {
-  // Without O_NONBLOCK this would wait for a writer, and the writer's open waits for a reader.
-  const readFd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  const writeFd = openSync(path, constants.O_WRONLY);
-  unlinkSync(path);
-  return { readFd, writeFd };
 }
 
 interface PipeReader {
@@ -154,7 +142,7 @@ interface PipeReader {
 }
 
 function read(fd: number, onBytes: (bytes: Buffer) => void): PipeReader {
-  const socket = new Socket({ fd, readable: true, writable: false });
+  const socket = new net.Socket({ fd, readable: true, writable: false });
   socket.on("data", onBytes);
   // An error on a pipe ends it like its end does; "close" follows both.
   socket.on("error", () => {});

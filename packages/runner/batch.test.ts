@@ -2,47 +2,36 @@ import { expect, test } from "vitest";
 import { createBatcher, READY_BATCH_BYTES } from "./batch.ts";
 import { MAX_BATCH_BYTES } from "./protocol.ts";
 
-const timings = { batchMs: 250, firstBatchMs: 20 };
+const BATCH_MS = 250;
 const AT = "2026-01-01T00:00:00.000Z";
 
 test("a batch that is not open is never due", () => {
-  expect(createBatcher(timings).dueInMs(0)).toBe(Number.POSITIVE_INFINITY);
-});
-
-test("the first batch is due sooner than those after it", () => {
-  const batcher = createBatcher(timings);
-  batcher.open(1000);
-  batcher.add("stdout", Buffer.from("a"), AT);
-  expect(batcher.dueInMs(1005)).toBe(15);
-  batcher.take();
-  batcher.open(2000);
-  batcher.add("stdout", Buffer.from("b"), AT);
-  expect(batcher.dueInMs(2100)).toBe(150);
-  expect(batcher.dueInMs(2300)).toBe(0);
+  expect(createBatcher(BATCH_MS).dueInMs(0)).toBe(Number.POSITIVE_INFINITY);
 });
 
 test("its time runs from its first byte, not from its last", () => {
-  const batcher = createBatcher(timings);
+  const batcher = createBatcher(BATCH_MS);
   batcher.open(1000);
-  batcher.open(1019);
-  expect(batcher.dueInMs(1019)).toBe(1);
+  batcher.open(1249);
+  expect(batcher.dueInMs(1249)).toBe(1);
+  expect(batcher.dueInMs(1300)).toBe(0);
 });
 
 test("a batch of 32 KB is due at once", () => {
-  const batcher = createBatcher(timings);
+  const batcher = createBatcher(BATCH_MS);
   batcher.open(0);
   batcher.add("stdout", Buffer.alloc(READY_BATCH_BYTES), AT);
   expect(batcher.dueInMs(0)).toBe(0);
 });
 
 test("it has room up to the most that a post may hold", () => {
-  const batcher = createBatcher(timings);
+  const batcher = createBatcher(BATCH_MS);
   batcher.add("stdout", Buffer.alloc(MAX_BATCH_BYTES - 1), AT);
   expect([batcher.hasRoomFor(1), batcher.hasRoomFor(2)]).toEqual([true, false]);
 });
 
 test("what one stream wrote in a row is one chunk, in the order in which it arrived", () => {
-  const batcher = createBatcher(timings);
+  const batcher = createBatcher(BATCH_MS);
   const arrivals = [
     ["stdout", "a"],
     ["stdout", "b"],
@@ -59,10 +48,9 @@ test("what one stream wrote in a row is one chunk, in the order in which it arri
   );
 });
 
-test("an open batch that holds nothing is closed without a post, and the next is still the first", () => {
-  const batcher = createBatcher(timings);
+test("an open batch that holds nothing is closed without a post", () => {
+  const batcher = createBatcher(BATCH_MS);
   batcher.open(0);
-  expect(batcher.take()).toBeUndefined();
-  batcher.open(100);
-  expect(batcher.dueInMs(100)).toBe(20);
+  expect([batcher.isEmpty(), batcher.take()]).toEqual([true, undefined]);
+  expect(batcher.dueInMs(0)).toBe(Number.POSITIVE_INFINITY);
 });

@@ -8,17 +8,17 @@ export interface Batcher {
   open(nowMs: number): void;
   add(stream: Stream, bytes: Buffer, at: string): void;
   hasRoomFor(bytes: number): boolean;
+  isEmpty(): boolean;
   /** When to close the batch, from now; `Infinity` where it is not open. */
   dueInMs(nowMs: number): number;
   /** Closes the batch; undefined where there was nothing in it. */
   take(): OutputChunk[] | undefined;
 }
 
-export function createBatcher(timings: { batchMs: number; firstBatchMs: number }): Batcher {
+export function createBatcher(batchMs: number): Batcher {
   let chunks: { stream: Stream; at: string; parts: Buffer[] }[] = [];
   let bytes = 0;
   let openedMs: number | undefined;
-  let waitMs = timings.firstBatchMs;
 
   return {
     open(nowMs) {
@@ -32,10 +32,11 @@ export function createBatcher(timings: { batchMs: number; firstBatchMs: number }
       else chunks.push({ stream, at, parts: [data] });
     },
     hasRoomFor: (more) => bytes + more <= MAX_BATCH_BYTES,
+    isEmpty: () => bytes === 0,
     dueInMs(nowMs) {
       if (openedMs === undefined) return Number.POSITIVE_INFINITY;
       if (bytes >= READY_BATCH_BYTES) return 0;
-      return Math.max(0, openedMs + waitMs - nowMs);
+      return Math.max(0, openedMs + batchMs - nowMs);
     },
     take() {
       const taken = chunks;
@@ -43,7 +44,6 @@ export function createBatcher(timings: { batchMs: number; firstBatchMs: number }
       bytes = 0;
       openedMs = undefined;
       if (taken.length === 0) return undefined;
-      waitMs = timings.batchMs;
       return taken.map(({ stream, at, parts }) => ({
         stream,
         at,

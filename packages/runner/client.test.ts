@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { backoffMs, classify } from "./client.ts";
+import { backoffMs, classify, waitMs } from "./client.ts";
 
+const reply = { body: "", retryAfter: undefined, keepsConnection: true };
 const retry = (afterMs = 0) => ({ kind: "retry", afterMs });
 const action = (name: string) => ({ kind: "action", action: name });
 const granted = (credential: unknown) => ({ kind: "granted", credential });
@@ -39,11 +40,11 @@ test.each([
   ["output", 500, "", retry()],
   ["output", 503, "", retry()],
 ] as const)("an answer to %s of status %i and body %s is understood", (kind, status, body, expected) => {
-  expect(classify(kind, { status, body, retryAfter: undefined })).toEqual(expected);
+  expect(classify(kind, { ...reply, status, body })).toEqual(expected);
 });
 
 test.each([400, 413, 302])("status %i is a disagreement that no retry cures", (status) => {
-  expect(classify("output", { status, body: "", retryAfter: undefined })).toEqual({
+  expect(classify("output", { ...reply, status })).toEqual({
     kind: "rejected",
     detail: `Concierge refused the runner's output with status ${status}`,
   });
@@ -55,7 +56,7 @@ test.each([
   ["soon", 0],
   [undefined, 0],
 ])("Retry-After %s is a pause of %i ms", (retryAfter, afterMs) => {
-  expect(classify("output", { status: 429, body: "", retryAfter })).toEqual(retry(afterMs));
+  expect(classify("output", { ...reply, status: 429, retryAfter })).toEqual(retry(afterMs));
 });
 
 test.each([
@@ -68,4 +69,15 @@ test.each([
   [5_000, 1, 2_000],
 ])("after failure %i in a row, with chance %i, it waits %i ms", (failures, chance, expected) => {
   expect(backoffMs(failures, () => chance)).toBe(expected);
+});
+
+test.each([
+  [1, 5],
+  [2, 10],
+  [3, 20],
+  [5, 80],
+  [6, 100],
+  [5_000, 100],
+])("after `wait` %i in a row it pauses %i ms", (waits, expected) => {
+  expect(waitMs(waits, 100)).toBe(expected);
 });

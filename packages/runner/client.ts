@@ -1,11 +1,11 @@
-import http from "node:http";
-import https from "node:https";
+import { type ConnectionTarget, createConnection } from "./connection.ts";
 import { type GitCredential, RUNNER_PATHS, type RunnerAction } from "./protocol.ts";
+import type { Reply } from "./reply.ts";
 
+const MIN_WAIT_MS = 5;
 const MIN_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 2_000;
 const MAX_RETRY_AFTER_MS = 5_000;
-const MAX_ANSWER_LENGTH = 64 * 1024;
 
 /**
  * `retry`: it may go well the next time. `rejected`: it never will, the two sides disagree about the protocol; no
@@ -20,54 +20,23 @@ export type Answer =
 export type PostKind = keyof typeof RUNNER_PATHS;
 
 export interface Client {
+  /** Opens the connection that the next post goes over: what is sent then has not to wait for it. */
+  connect(): void;
   post(kind: PostKind, body: Buffer): Promise<Answer>;
 }
 
-export function createClient(target: { url: string; token: string; timeoutMs: number }): Client {
-  const transport = target.url.startsWith("https:") ? https : http;
-  const options = {
-    method: "POST",
-    agent: new transport.Agent({ keepAlive: true, maxSockets: 1 }),
-    headers: { authorization: `Bearer ${target.token}`, "content-type": "application/json" },
-  };
-
-  function send(path: string, body: Buffer): Promise<Reply> {
-    return new Promise((resolve, reject) => {
-      const request = transport.request(`${target.url}${path}`, options, (response) => {
-        readReply(response).then(resolve, reject);
-      });
-      // Over the whole exchange. Cleared with it: what waits for a timer cannot be freed, and it holds the body.
-      const timer = setTimeout(() => request.destroy(new Error("no answer in time")), target.timeoutMs);
-      request.on("close", () => clearTimeout(timer));
-      request.on("error", reject);
-      request.end(body);
-    });
-  }
-
+export function createClient(target: ConnectionTarget): Client {
+  const connection = createConnection(target);
   return {
+    connect: connection.open,
     async post(kind, body) {
       try {
-        return classify(kind, await send(RUNNER_PATHS[kind], body));
+        return classify(kind, await connection.post(RUNNER_PATHS[kind], body));
       } catch {
         return { kind: "retry", afterMs: 0 };
       }
     },
   };
-}
-
-export interface Reply {
-  status: number;
-  retryAfter: string | undefined;
-  body: string;
-}
-
-async function readReply(response: http.IncomingMessage): Promise<Reply> {
-  let body = "";
-  for await (const part of response.setEncoding("utf8")) {
-    body += part;
-    if (body.length > MAX_ANSWER_LENGTH) throw new Error("the answer is too long");
-  }
-  return { status: response.statusCode ?? 0, retryAfter: response.headers["retry-after"], body };
 }
 
 export function classify(kind: PostKind, reply: Reply): Answer {
@@ -133,6 +102,11 @@ function readCredential(value: unknown): GitCredential | null | undefined {
 function retryAfterMs(header: string | undefined): number {
   const seconds = Number(header ?? 0);
   return seconds > 0 ? Math.min(seconds * 1000, MAX_RETRY_AFTER_MS) : 0;
+}
+
+/** After the nth `wait` in a row: most turns are recorded as running a few milliseconds after their launch. */
+export function waitMs(waits: number, maxMs: number): number {
+  return Math.min(maxMs, MIN_WAIT_MS * 2 ** (waits - 1));
 }
 
 /** After the nth failure in a row: from 100 ms to 2 s, doubling, half of it by chance so that many runners spread out. */

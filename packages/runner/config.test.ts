@@ -46,6 +46,7 @@ describe("the launch configuration", () => {
     ["turn", { turn: 1.5 }],
     ["url", { url: "ftp://host" }],
     ["token", { token: 7 }],
+    ["token", { token: "hidden\r\nhost: other" }],
     ["runDir", { runDir: "" }],
     ["cwd", { cwd: undefined }],
     ["maxDurationMs", { maxDurationMs: "300000" }],

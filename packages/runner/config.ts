@@ -1,5 +1,6 @@
-import { resolve } from "node:path";
 import { RUNNER_PROTOCOL_VERSION } from "./protocol.ts";
+
+const { resolve } = process.getBuiltinModule("node:path");
 
 /** Holds the launch configuration as JSON. Linux takes no variable over 128 KB: keep `env` well below that. */
 export const CONFIG_VARIABLE = "CONCIERGE_TURN";
@@ -38,11 +39,10 @@ export interface RepoConfig {
 }
 
 export interface Timings {
-  /** How long a batch collects bytes; the turn's first one goes out sooner. */
+  /** How long a batch collects bytes; the turn's first one goes out at once. */
   batchMs: number;
-  firstBatchMs: number;
   beatMs: number;
-  /** The pause after a `wait`. */
+  /** The longest pause after a `wait`; the first ones in a row are shorter. */
   waitMs: number;
   requestTimeoutMs: number;
   /** Between SIGTERM and SIGKILL. */
@@ -58,7 +58,6 @@ export interface Timings {
 
 export const DEFAULT_TIMINGS: Timings = {
   batchMs: 250,
-  firstBatchMs: 20,
   beatMs: 2_000,
   waitMs: 100,
   requestTimeoutMs: 10_000,
@@ -88,7 +87,7 @@ export function parseLaunchConfig(json: string | undefined): TurnConfig {
     taskId: text(fields, "taskId"),
     turn: positive(fields, "turn"),
     url: httpUrl(fields, "url"),
-    token: text(fields, "token"),
+    token: headerText(fields, "token"),
     agent: text(fields, "agent"),
     runDir: resolve(text(fields, "runDir")),
     cwd: resolve(text(fields, "cwd")),
@@ -125,6 +124,12 @@ function text(fields: Fields, name: string): string {
   const value = fields[name];
   if (typeof value === "string" && value !== "" && !value.includes("\0")) return value;
   throw new Error(`${CONFIG_VARIABLE}.${name} must be a string that is not empty`);
+}
+
+function headerText(fields: Fields, name: string): string {
+  const value = text(fields, name);
+  if (/^[\x21-\x7e]+$/.test(value)) return value;
+  throw new Error(`${CONFIG_VARIABLE}.${name} must be fit for a header`);
 }
 
 function httpUrl(fields: Fields, name: string): string {

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import { type Answer, backoffMs, type Client, type PostKind } from "./client.ts";
+import { type Answer, backoffMs, type Client, type PostKind, waitMs } from "./client.ts";
+import { uptimeMs } from "./clock.ts";
 import type { Timings } from "./config.ts";
 import type { Output } from "./output.ts";
 import type { Activity, BeatPost, ClonePost, EndPost, FinalizePost, GitCredential } from "./protocol.ts";
@@ -26,6 +26,7 @@ export interface DeliverOptions {
   activity: () => Activity;
   /** Resolves when there may be something to send before `ms` are over. */
   idle: (ms: number) => Promise<void>;
+  sleep: (ms: number) => Promise<void>;
   onAcknowledged: () => void;
   /** Asked before each post: nothing more is sent once it is true. */
   isOver: () => boolean;
@@ -42,14 +43,15 @@ interface Job {
  * silence a beat. A post that failed is not remembered, it is simply still the next thing to send.
  */
 export async function deliver(options: DeliverOptions): Promise<Delivery> {
-  const { output, client, timings } = options;
+  const { output, client, sleep, timings } = options;
   let failures = 0;
-  let heardMs = performance.now();
+  let waits = 0;
+  let heardMs = uptimeMs();
 
   while (!options.isOver()) {
     const job = nextJob(options, heardMs);
     if (job === undefined) {
-      await options.idle(Math.min(output.dueInMs(), heardMs + timings.beatMs - performance.now()));
+      await options.idle(Math.min(output.dueInMs(), heardMs + timings.beatMs - uptimeMs()));
       continue;
     }
     const answer = await client.post(job.kind, job.body);
@@ -60,7 +62,8 @@ export async function deliver(options: DeliverOptions): Promise<Delivery> {
       continue;
     }
     failures = 0;
-    heardMs = performance.now();
+    waits = answer.kind === "action" && answer.action === "wait" ? waits + 1 : 0;
+    heardMs = uptimeMs();
     if (answer.kind === "granted") {
       options.request()?.onGranted(answer.credential);
       continue;
@@ -71,7 +74,7 @@ export async function deliver(options: DeliverOptions): Promise<Delivery> {
       case "done":
         return { kind: "done" };
       case "wait":
-        await sleep(timings.waitMs);
+        await sleep(waitMs(waits, timings.waitMs));
         break;
       case "continue":
         if (job.kind === "output") {
@@ -93,7 +96,7 @@ function nextJob(
   if (asked !== undefined) return toJob(asked.kind, asked.post);
   const ending = end();
   if (ending !== undefined) return toJob("end", ending);
-  if (performance.now() - heardMs < timings.beatMs) return undefined;
+  if (uptimeMs() - heardMs < timings.beatMs) return undefined;
   return toJob("beat", { activity: activity() });
 }
 

@@ -1,7 +1,9 @@
-import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { ChildProcessByStdio } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { GitCredential } from "./protocol.ts";
+
+const { spawn } = process.getBuiltinModule("node:child_process");
+const { setTimeout: sleep } = process.getBuiltinModule("node:timers/promises");
 
 /** What an answer of git's may hold at the most; the rest is read and thrown away. */
 const MAX_STDOUT_BYTES = 64 * 1024;

@@ -1,3 +1,4 @@
+export { type AgentNeeds, agentNeeds } from "./agents/needs.ts";
 export {
   CONFIG_VARIABLE,
   DEFAULT_MAX_SPOOL_BYTES,

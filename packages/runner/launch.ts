@@ -1,7 +1,8 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { readStat } from "./processes.ts";
 import { type LaunchRecord, RUN_FILES } from "./protocol.ts";
+
+const { writeFileSync } = process.getBuiltinModule("node:fs");
+const { join } = process.getBuiltinModule("node:path");
 
 /** True for exactly one of all launches of a turn: a launch that was tried again must not start a second agent. */
 export function claimLaunch(runDir: string): boolean {

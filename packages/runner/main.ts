@@ -4,6 +4,10 @@ import { claimLaunch } from "./launch.ts";
 import { RUNNER_EXIT } from "./protocol.ts";
 import { type Interruption, runTurn } from "./turn.ts";
 
+/*
+ * Nothing here or in what is imported imports a module of Node's. An `import` reads all that a module exports, and of
+ * Node 24's `node:http` that loads undici, which takes longer than Node's own start. `getBuiltinModule` does not.
+ */
 process.exit(await main());
 
 async function main(): Promise<number> {

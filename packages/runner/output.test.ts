@@ -10,7 +10,7 @@ function setUp(change: Partial<OutputOptions> = {}) {
   const output = createOutput({
     secrets: [SECRET],
     maxOutputBytes: 1 << 30,
-    timings: { batchMs: 250, firstBatchMs: 20 },
+    timings: { batchMs: 250 },
     spool: createSpool("/nowhere/spool", 1 << 30),
     now: () => clock.nowMs,
     ...change,
@@ -30,11 +30,33 @@ function next(output: Output): { seq: number; texts: string[] } | undefined {
   return post;
 }
 
-test("a batch is formed when it is due, and is the same bytes until it is acknowledged", () => {
+/** With its first batch sent. */
+function setUpLater() {
+  const { clock, output } = setUp();
+  output.write("stdout", Buffer.from("first\n"));
+  next(output);
+  clock.nowMs = 1_000;
+  output.head();
+  return { clock, output };
+}
+
+test("the turn's first batch goes at once, those after it when their time is over", () => {
   const { clock, output } = setUp();
   output.write("stdout", Buffer.from("one"));
-  expect(output.head()).toBeUndefined();
-  clock.nowMs = 20;
+  expect(output.dueInMs()).toBe(0);
+  expect(next(output)).toEqual({ seq: 1, texts: ["stdout:one"] });
+  output.write("stdout", Buffer.from("two"));
+  clock.nowMs = 249;
+  expect([output.dueInMs(), output.head()]).toEqual([1, undefined]);
+  output.write("stderr", Buffer.from("three"));
+  clock.nowMs = 250;
+  expect(next(output)).toEqual({ seq: 2, texts: ["stdout:two", "stderr:three"] });
+  expect(output.dueInMs()).toBe(Number.POSITIVE_INFINITY);
+});
+
+test("a batch is the same bytes until it is acknowledged", () => {
+  const { clock, output } = setUp();
+  output.write("stdout", Buffer.from("one"));
   const first = output.head();
   output.write("stdout", Buffer.from("two"));
   clock.nowMs = 1_000;
@@ -76,10 +98,28 @@ test("half a character at the end of the stream is not lost", () => {
 });
 
 test("the beginning of what may be a secret waits no longer than the batch does", () => {
-  const { clock, output } = setUp();
+  const { clock, output } = setUpLater();
   output.write("stdout", Buffer.from("s3c"));
-  expect(output.dueInMs()).toBe(20);
-  clock.nowMs = 20;
+  expect(output.dueInMs()).toBe(250);
+  clock.nowMs += 250;
+  expect(next(output)?.texts).toEqual(["stdout:s3c"]);
+});
+
+test("the beginning of what may be a secret does not go with the first batch", () => {
+  const { clock, output } = setUp();
+  output.write("stdout", Buffer.from("key s3c"));
+  expect(next(output)?.texts).toEqual(["stdout:key "]);
+  output.write("stdout", Buffer.from("r3t-value-42 s3c"));
+  clock.nowMs = 250;
+  expect(next(output)?.texts).toEqual(["stdout:*** s3c"]);
+});
+
+test("what the first batch has left behind goes when its own time is over, though nothing more is written", () => {
+  const { clock, output } = setUp();
+  output.write("stdout", Buffer.from("key s3c"));
+  next(output);
+  expect(output.dueInMs()).toBe(250);
+  clock.nowMs = 250;
   expect(next(output)?.texts).toEqual(["stdout:s3c"]);
 });
 
@@ -105,10 +145,9 @@ test("beyond its cap output is dropped and counted, and half a secret at the cut
 });
 
 test("progress tells what is formed and what is acknowledged", () => {
-  const { clock, output } = setUp();
+  const { output } = setUp();
   expect(output.progress()).toEqual({ producedSeq: 0, ackedSeq: 0, lastOutputAt: null, outputCutBytes: 0 });
   output.write("stdout", Buffer.from("x"));
-  clock.nowMs = 20;
   output.head();
   expect(output.progress()).toMatchObject({ producedSeq: 1, ackedSeq: 0, lastOutputAt: expect.any(String) });
   output.acknowledge();

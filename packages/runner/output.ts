@@ -35,14 +35,14 @@ export interface Progress {
 export interface OutputOptions {
   secrets: readonly string[];
   maxOutputBytes: number;
-  timings: { batchMs: number; firstBatchMs: number };
+  timings: { batchMs: number };
   spool: Spool;
   /** Monotonic milliseconds. */
   now: () => number;
 }
 
 export function createOutput({ secrets, maxOutputBytes, timings, spool, now }: OutputOptions): Output {
-  const batcher: Batcher = createBatcher(timings);
+  const batcher: Batcher = createBatcher(timings.batchMs);
   const tail = createTail();
   const filters = { stdout: createFilter(secrets), stderr: createFilter(secrets) };
   const streams: readonly Stream[] = ["stdout", "stderr"];
@@ -64,6 +64,15 @@ export function createOutput({ secrets, maxOutputBytes, timings, spool, now }: O
     if (chunks === undefined) return;
     const post: OutputPost = { seq: ++producedSeq, chunks };
     spool.push(Buffer.from(JSON.stringify(post)));
+  }
+
+  /** The turn's first batch does not wait for more. */
+  function isFirst(): boolean {
+    return producedSeq === 0 && !batcher.isEmpty();
+  }
+
+  function dueInMs(): number {
+    return spool.size() > 0 || isFirst() ? 0 : batcher.dueInMs(now());
   }
 
   return {
@@ -90,14 +99,20 @@ export function createOutput({ secrets, maxOutputBytes, timings, spool, now }: O
     },
     head() {
       // While older posts wait, the batch goes on growing up to its bound: fewer and larger posts.
-      if (spool.size() === 0 && batcher.dueInMs(now()) === 0) {
-        for (const stream of streams) emit(stream, filters[stream].release());
-        seal();
+      if (spool.size() === 0 && dueInMs() === 0) {
+        if (isFirst()) {
+          seal();
+          // What is held back has the time of a batch, as ever, for the rest of a secret to come.
+          batcher.open(now());
+        } else {
+          for (const stream of streams) emit(stream, filters[stream].release());
+          seal();
+        }
       }
       return spool.head();
     },
     acknowledge: () => spool.shift(),
-    dueInMs: () => (spool.size() > 0 ? 0 : batcher.dueInMs(now())),
+    dueInMs,
     isFull: () => spool.isFull(),
     progress: () => ({ producedSeq, ackedSeq: producedSeq - spool.size(), lastOutputAt, outputCutBytes }),
     text: () => tail.text(),

@@ -1,6 +1,8 @@
-import { readdirSync, readFileSync, statSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
+import { uptimeMs } from "./clock.ts";
 import { TASK_MARKER, TURN_MARKER } from "./protocol.ts";
+
+const { readdirSync, readFileSync, statSync } = process.getBuiltinModule("node:fs");
+const { setTimeout: sleep } = process.getBuiltinModule("node:timers/promises");
 
 const POLL_MS = 25;
 /** A process that outlives SIGKILL this long hangs in the kernel; the proof of death is then not ours to give. */
@@ -27,12 +29,12 @@ export async function killTurn(target: TurnProcesses, graceMs: number): Promise<
 
 /** Gone means unseen twice in a row: a fork in the middle of a scan can be missed once. */
 async function allGone(target: TurnProcesses, withinMs: number, onSeen?: () => void): Promise<boolean> {
-  const until = performance.now() + withinMs;
+  const until = uptimeMs() + withinMs;
   let unseen = 0;
   while (unseen < 2) {
     if (isAlive(target)) {
       unseen = 0;
-      if (performance.now() >= until) return false;
+      if (uptimeMs() >= until) return false;
       onSeen?.();
     } else {
       unseen++;

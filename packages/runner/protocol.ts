@@ -82,6 +82,8 @@ export interface EndPost {
   exitCode: number | null;
   signal: string | null;
   reason: EndReason;
+  /** How long the agent's process lived, by a monotonic clock; absent where there was none to see the end of. */
+  agentMs?: number;
   /** Bytes the agent wrote beyond `maxOutputBytes`, read and thrown away. */
   outputCutBytes: number;
   /** The end of stdout, at most `MAX_TEXT_LENGTH` UTF-16 units. */

@@ -1,11 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { backoffMs } from "./client.ts";
+import { uptimeMs } from "./clock.ts";
 import type { RepoConfig, TurnConfig } from "./config.ts";
 import { messageOf } from "./errors.ts";
 import type { Git, GitResult } from "./git.ts";
 import type { GitCredential } from "./protocol.ts";
+
+const { mkdtempSync, rmSync, writeFileSync } = process.getBuiltinModule("node:fs");
+const { join } = process.getBuiltinModule("node:path");
+const { setTimeout: sleep } = process.getBuiltinModule("node:timers/promises");
 
 /** `unknown`: it was sent, and the remote could not be asked what became of it. */
 export type PushOutcome = { kind: "pushed" } | { kind: "refused"; detail: string } | { kind: "unknown" };
@@ -29,7 +31,7 @@ export async function pushOnce(
   credential: GitCredential | null,
 ): Promise<PushOutcome> {
   const { runDir, cwd, timings } = config;
-  const untilMs = performance.now() + timings.finalizeMs;
+  const untilMs = uptimeMs() + timings.finalizeMs;
   const ref = `refs/heads/${repo.branch}`;
   const access = { url: repo.url, credential };
   let gitDir: string;
@@ -66,10 +68,10 @@ export async function pushOnce(
     if (pushed.exitCode === 0) return { kind: "pushed" };
     const refused = { kind: "refused", detail: describeRefusal(pushed) } as const;
     if (isRefusal(pushed)) return refused;
-    for (let failures = 1; performance.now() < untilMs; failures++) {
+    for (let failures = 1; uptimeMs() < untilMs; failures++) {
       const found = await askRemote();
       if (found !== undefined) return found.commit === commit ? { kind: "pushed" } : refused;
-      await sleep(Math.min(backoffMs(failures, Math.random), Math.max(0, untilMs - performance.now())));
+      await sleep(Math.min(backoffMs(failures, Math.random), Math.max(0, untilMs - uptimeMs())));
     }
     return { kind: "unknown" };
   }
@@ -79,7 +81,7 @@ export async function pushOnce(
     const { exitCode, stdout } = await git.run({
       args: ["--git-dir", gitDir, "ls-remote", repo.url, ref],
       access,
-      timeoutMs: untilMs - performance.now(),
+      timeoutMs: untilMs - uptimeMs(),
     });
     if (exitCode !== 0) return undefined;
     // The name that was asked for is also found at the end of longer ones.

@@ -1,9 +1,11 @@
-import { readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { uptimeMs } from "./clock.ts";
 import type { RepoConfig, TurnConfig } from "./config.ts";
 import { AUTHOR, type Git, type GitCall, type GitResult } from "./git.ts";
 import { type GitCredential, MAX_DETAIL_LENGTH } from "./protocol.ts";
 import { type PushOutcome, pushOnce } from "./push.ts";
+
+const { readdirSync, rmSync } = process.getBuiltinModule("node:fs");
+const { join } = process.getBuiltinModule("node:path");
 
 /** What the branch was when it was cloned or last pushed: nothing is to be pushed where HEAD still is there. */
 const BASE_REF = "refs/concierge/base";
@@ -132,7 +134,7 @@ export function createRepo({ config, repo, git, mask }: RepoOptions): Repo {
 
   /** The turn's deadline holds for all that is done before the push is granted. */
   async function call(args: readonly string[], options: Partial<GitCall> = {}): Promise<GitResult> {
-    const result = await git.run({ timeoutMs: config.maxDurationMs - performance.now(), ...options, args });
+    const result = await git.run({ timeoutMs: config.maxDurationMs - uptimeMs(), ...options, args });
     if (result.timedOut) throw new GitError(describe(result), true);
     return result;
   }

@@ -1,4 +1,5 @@
-import { closeSync, ftruncateSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
+const { closeSync, ftruncateSync, openSync, readSync, unlinkSync, writeSync } =
+  process.getBuiltinModule("node:fs");
 
 /** What waits in memory before the disk is used: enough for a Concierge that answers. */
 export const MEMORY_WINDOW_BYTES = 1024 * 1024;

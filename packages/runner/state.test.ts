@@ -35,9 +35,11 @@ function setUp(path = directory) {
   return { file, change, written };
 }
 
-test("the first change is written at once, later ones once a second, and the last one always", () => {
+test("a first change is written soon but not at once, later ones once a second, and the last one always", () => {
   const { file, change, written } = setUp();
   change(1);
+  expect(written).toThrow("ENOENT");
+  vi.advanceTimersByTime(50);
   change(2);
   expect(written()).toBe(1);
   vi.advanceTimersByTime(999);
@@ -54,15 +56,17 @@ test("the first change is written at once, later ones once a second, and the las
 test("nothing is written while nothing changes", () => {
   const { change, written } = setUp();
   change(1);
-  vi.advanceTimersByTime(1_000);
+  vi.advanceTimersByTime(1_050);
   rmSync(join(directory, RUN_FILES.state));
   vi.advanceTimersByTime(10_000);
   expect(written).toThrow("ENOENT");
   change(2);
+  vi.advanceTimersByTime(50);
   expect(written()).toBe(2);
 });
 
 test("a state that cannot be written does not end the turn", () => {
   const { change } = setUp(join(directory, "missing"));
-  expect(() => change(1)).not.toThrow();
+  change(1);
+  expect(() => vi.advanceTimersByTime(50)).not.toThrow();
 });

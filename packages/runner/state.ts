@@ -1,10 +1,13 @@
-import { renameSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { RUN_FILES, type RunnerState } from "./protocol.ts";
 
-const MIN_INTERVAL_MS = 1_000;
+const { renameSync, writeFileSync } = process.getBuiltinModule("node:fs");
+const { join } = process.getBuiltinModule("node:path");
 
-/** Keeps `state.json` up to date: `changed` as often as you like, written at most once a second. */
+const MIN_INTERVAL_MS = 1_000;
+/** What has changed the state, as the agent's first word, is not to wait for the disk. */
+const SOON_MS = 50;
+
+/** Keeps `state.json` up to date: `changed` as often as you like, written soon, and at most once a second. */
 export function createStateFile(runDir: string, read: () => RunnerState): { changed(): void; close(): void } {
   const path = join(runDir, RUN_FILES.state);
   let timer: NodeJS.Timeout | undefined;
@@ -19,17 +22,21 @@ export function createStateFile(runDir: string, read: () => RunnerState): { chan
     } catch {
       // A full disk must not end the turn; the next change tries again.
     }
+    schedule(MIN_INTERVAL_MS);
+  }
+
+  function schedule(ms: number): void {
     timer = setTimeout(() => {
       timer = undefined;
       if (pending) write();
-    }, MIN_INTERVAL_MS);
+    }, ms);
     timer.unref();
   }
 
   return {
     changed() {
       pending = true;
-      if (timer === undefined && !closed) write();
+      if (timer === undefined && !closed) schedule(SOON_MS);
     },
     close() {
       clearTimeout(timer);

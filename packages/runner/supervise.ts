@@ -1,13 +1,16 @@
-import { join } from "node:path";
 import { type AgentProcess, startAgent } from "./agent-process.ts";
 import type { AgentRun } from "./agents/adapter.ts";
 import { findAgent } from "./agents/index.ts";
+import { uptimeMs } from "./clock.ts";
 import { CONFIG_VARIABLE, type TurnConfig } from "./config.ts";
 import { messageOf } from "./errors.ts";
 import { decideLimit } from "./limits.ts";
 import type { Output } from "./output.ts";
+import type { Pipes } from "./pipes.ts";
 import { killTurn, markersOf } from "./processes.ts";
 import { type Activity, type EndReason, RUN_FILES, type Stream } from "./protocol.ts";
+
+const { join } = process.getBuiltinModule("node:path");
 
 /** Timers take 32 bits of milliseconds; a limit may be longer. */
 const MAX_CHECK_MS = 60_000;
@@ -17,13 +20,14 @@ export interface Ending {
   reason: EndReason;
   exitCode: number | null;
   signal: string | null;
+  agentMs?: number;
   detail?: string;
 }
 
 export interface Supervisor {
   /** Runs the agent to its end, or to a limit's; all it wrote is in the output then. */
   run(): Promise<Ending>;
-  /** False where a process of the turn cannot be killed. */
+  /** No agent is started after it. False where a process of the turn cannot be killed. */
   kill(): Promise<boolean>;
   /** There is room in the output again: the agent's pipes are read on. */
   resume(): void;
@@ -31,12 +35,28 @@ export interface Supervisor {
   activity(): Activity;
 }
 
-export function createSupervisor(config: TurnConfig, output: Output, onChange: () => void): Supervisor {
+export interface SupervisorOptions {
+  config: TurnConfig;
+  pipes: Promise<Pipes>;
+  output: Output;
+  onStarted(): void;
+  /** The agent was started, or has said something. */
+  onChange(): void;
+}
+
+export function createSupervisor({
+  config,
+  pipes,
+  output,
+  onStarted,
+  onChange,
+}: SupervisorOptions): Supervisor {
   const { taskId, turn, timings } = config;
   let agentRun: AgentRun | undefined;
   let agent: AgentProcess | undefined;
-  let quietSinceMs = performance.now();
+  let quietSinceMs = uptimeMs();
   let paused = false;
+  let killed = false;
 
   async function run(): Promise<Ending> {
     agentRun = findAgent(config.agent)?.start({ promptPath: join(config.runDir, RUN_FILES.prompt) });
@@ -45,15 +65,17 @@ export function createSupervisor(config: TurnConfig, output: Output, onChange: (
       agent = await startAgent({
         ...agentRun,
         cwd: config.cwd,
-        runDir: config.runDir,
+        pipes,
         env: agentEnvironment(config),
         pipeGraceMs: timings.pipeGraceMs,
         onOutput,
+        mayStart: () => !killed,
       });
     } catch (error) {
       return agentMissing(messageOf(error));
     }
-    quietSinceMs = performance.now();
+    quietSinceMs = uptimeMs();
+    onStarted();
     onChange();
     const limited = await Promise.race([agent.exited.then(() => undefined), limitReached()]);
     if (limited !== undefined && !(await kill())) {
@@ -65,7 +87,7 @@ export function createSupervisor(config: TurnConfig, output: Output, onChange: (
   }
 
   function onOutput(stream: Stream, bytes: Buffer): void {
-    quietSinceMs = performance.now();
+    quietSinceMs = uptimeMs();
     output.write(stream, bytes);
     if (output.isFull()) {
       paused = true;
@@ -77,14 +99,14 @@ export function createSupervisor(config: TurnConfig, output: Output, onChange: (
   function resume(): void {
     if (!paused) return;
     paused = false;
-    quietSinceMs = performance.now();
+    quietSinceMs = uptimeMs();
     agent?.resume();
   }
 
   function limitReached(): Promise<"deadline" | "inactivity"> {
     return new Promise((resolve) => {
       const check = (): void => {
-        const nowMs = performance.now();
+        const nowMs = uptimeMs();
         const decision = decideLimit({ nowMs, quietSinceMs, paused, activity: activity() }, config);
         if ("end" in decision) resolve(decision.end);
         // Pipes are read between a timer and its immediate: a runner that was held up sees what came meanwhile first.
@@ -95,6 +117,7 @@ export function createSupervisor(config: TurnConfig, output: Output, onChange: (
   }
 
   function kill(): Promise<boolean> {
+    killed = true;
     return killTurn({ taskId, turn, groupId: agent?.pid }, timings.killGraceMs);
   }
 

@@ -1,12 +1,13 @@
-import { join } from "node:path";
 import { createBell } from "./bell.ts";
 import { createClient } from "./client.ts";
+import { uptimeMs } from "./clock.ts";
 import type { TurnConfig } from "./config.ts";
 import { type Delivery, deliver, type Request, reportOnce } from "./deliver.ts";
 import { messageOf } from "./errors.ts";
 import { createGit } from "./git.ts";
 import { maskText } from "./mask.ts";
 import { createOutput } from "./output.ts";
+import { makePipes } from "./pipes.ts";
 import { markersOf } from "./processes.ts";
 import { type Activity, type EndPost, type GitCredential, RUNNER_EXIT } from "./protocol.ts";
 import { createRepo } from "./repo.ts";
@@ -15,19 +16,32 @@ import { createStateFile } from "./state.ts";
 import { createSupervisor } from "./supervise.ts";
 import { type Report, work } from "./work.ts";
 
+const { join } = process.getBuiltinModule("node:path");
+const { setTimeout: sleep } = process.getBuiltinModule("node:timers/promises");
+
 export type Interruption = { kind: "signalled" } | { kind: "crashed"; detail: string };
 
 /** Runs the agent and delivers what it says, at the same time. Resolves with the runner's exit code. */
 export async function runTurn(config: TurnConfig, interrupted: Promise<Interruption>): Promise<number> {
+  // Begun first, as it is another process that does it; where it fails, the agent's start says so.
+  const pipes = makePipes(config.runDir);
+  pipes.catch(() => {});
   const { timings } = config;
   const secrets = [config.token, ...Object.values(config.env)];
   const client = createClient({ url: config.url, token: config.token, timeoutMs: timings.requestTimeoutMs });
   const spool = createSpool(join(config.runDir, "spool"), config.maxSpoolBytes);
-  const output = createOutput({ ...config, secrets, spool, now: () => performance.now() });
+  const output = createOutput({ ...config, secrets, spool, now: uptimeMs });
   const bell = createBell();
-  const supervisor = createSupervisor(config, output, () => {
-    state.changed();
-    bell.ring();
+  const supervisor = createSupervisor({
+    config,
+    pipes,
+    output,
+    // While the agent begins: its first word then does not wait for a connection.
+    onStarted: () => client.connect(),
+    onChange() {
+      state.changed();
+      bell.ring();
+    },
   });
   const state = createStateFile(config.runDir, () => {
     const { producedSeq, ackedSeq, lastOutputAt } = output.progress();
@@ -46,7 +60,6 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
     onChange: () => state.changed(),
   });
   const mask = (text: string): string => maskText(secrets, text);
-  // The clock of `performance` starts with the process, and the turn with its launch.
   let giveUpAtMs = config.maxDurationMs + timings.giveUpMs;
   let request: Request | undefined;
   let report: Report | undefined;
@@ -59,11 +72,12 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
     end: () => report && endPost(report),
     activity,
     idle: bell.wait,
+    sleep,
     onAcknowledged() {
       state.changed();
       if (!output.isFull()) supervisor.resume();
     },
-    isOver: () => over || performance.now() >= giveUpAtMs,
+    isOver: () => over || uptimeMs() >= giveUpAtMs,
     timings,
   });
   const outcome = await Promise.race([delivery, interrupted, doWork()]).catch(toCrash);
@@ -94,7 +108,7 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
         request = undefined;
         if (credential !== null) hide(credential);
         // A granted push has a time of its own, past the deadline if need be.
-        if (kind === "finalize") giveUpAtMs = performance.now() + timings.finalizeMs + timings.giveUpMs;
+        if (kind === "finalize") giveUpAtMs = uptimeMs() + timings.finalizeMs + timings.giveUpMs;
         resolve(credential);
       }
     });

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import type { RepoConfig } from "./config.ts";
 import { messageOf } from "./errors.ts";
 import type { Output } from "./output.ts";
@@ -32,6 +31,7 @@ export async function work({ supervisor, output, repo, ask }: WorkOptions): Prom
   const { steps } = repo;
   const { branch, push } = repo.config;
 
+  const { randomUUID } = process.getBuiltinModule("node:crypto");
   // Asked for in any case. The grant is for who asks first, and whoever asks after us is the agent.
   const credential = await ask("clone", { nonce: randomUUID() });
   const prepared = await attempt(() => steps.prepare(credential));
@@ -43,7 +43,12 @@ export async function work({ supervisor, output, repo, ask }: WorkOptions): Prom
   const committed = await attempt(() => steps.commit());
   if ("error" in committed) {
     const failure = failed("runner_error", committed.error);
-    return { ...failure, exitCode: 0, detail: `the changes cannot be committed: ${failure.detail}` };
+    return {
+      ...ending,
+      ...failure,
+      exitCode: 0,
+      detail: `the changes cannot be committed: ${failure.detail}`,
+    };
   }
   const commit = committed.value;
   if (commit === undefined) return ending;

@@ -123,6 +123,7 @@ function composeDeps(client: DynamoDBClient): EndingDeps & LaunchDeps {
     runner: "",
     callbackUrl: "http://127.0.0.1",
     agents: noAgents,
+    webhooks: { send: async () => ({ kind: "delivered" }) as const },
   };
   return { ...deps, sessions: new SandboxSessionManager({ ...config, ...deps }) };
 }

@@ -7,6 +7,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "packages/queue": ["@concierge/core"],
   "packages/provider": ["@concierge/core"],
   "packages/git": ["@concierge/core"],
+  "packages/webhook": ["@concierge/core"],
   "packages/sessions": ["@concierge/core"],
   "packages/runner": [],
   // Its help shows how it is imported.
@@ -20,6 +21,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "@concierge/sessions",
     "@concierge/provider",
     "@concierge/git",
+    "@concierge/webhook",
   ],
 };
 

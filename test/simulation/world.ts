@@ -178,6 +178,7 @@ export function createWorld(options: WorldOptions) {
       runner: "the runner",
       callbackUrl: "http://concierge",
       agents: noAgents,
+      webhooks: { send: async () => ({ kind: "delivered" }) as const },
     };
     const given = mutant?.ports?.(deps, role) ?? deps;
     return { ...given, sessions: new SandboxSessionManager({ ...config, ...given, keepOnShutdown: true }) };

@@ -1,6 +1,7 @@
 import {
   continueRequestSchema,
   continueTask,
+  createFollower,
   type EndingDeps,
   eventSchema,
   getTask,
@@ -20,6 +21,7 @@ import {
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
 import { stream } from "hono/streaming";
 import type { Env } from "../env.ts";
+import { sendEvents } from "../event-stream.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
 import { json, problems, security } from "../responses.ts";
 
@@ -126,10 +128,22 @@ const eventsRoute = createRoute({
   ...common,
   method: "get",
   path: "/v1/tasks/{id}/events",
-  summary: "What happened after a cursor: a page; ask again from its cursor for what comes next",
-  request: { params, query: z.strictObject({ after: z.string().optional() }) },
+  summary:
+    "What happened after a cursor: a page, or with `Accept: text/event-stream` a stream that ends with the task",
+  request: {
+    params,
+    query: z.strictObject({ after: z.string().optional() }),
+    headers: z.object({ "last-event-id": z.string().optional() }),
+  },
   responses: {
-    200: json(z.object({ items: z.array(eventSchema), cursor: z.string() }), "Events"),
+    200: {
+      description: "Events; in a stream each is a message whose id is its cursor",
+      content: {
+        "application/json": { schema: z.object({ items: z.array(eventSchema), cursor: z.string() }) },
+        "text/event-stream": { schema: z.string() },
+      },
+    },
+    204: { description: "The stream's task has ended, and there is nothing after that cursor" },
     ...problems("invalid_cursor", "unauthorized", "not_found"),
   },
 });
@@ -186,8 +200,13 @@ export function registerTasks(app: OpenAPIHono<Env>, deps: EndingDeps): void {
     return c.json(viewTask(task), 202);
   });
 
+  const follow = createFollower(deps);
   app.openapi(eventsRoute, async (c) => {
     const task = await getTask(deps, c.get("caller").userId, c.req.valid("param").id);
+    if (c.req.header("accept")?.includes("text/event-stream")) {
+      const after = c.req.header("last-event-id") ?? c.req.valid("query").after ?? "";
+      return (await sendEvents(c, { deps, follow }, task, after)) as never;
+    }
     const { items, cursor } = await readEvents(deps, task, parseCursor(c.req.valid("query").after));
     return c.json({ items, cursor }, 200);
   });

@@ -2,6 +2,7 @@ import type { Deps, SandboxDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { terminateRetryMs } from "../limits.ts";
 import type { TaskGuard } from "../ports.ts";
+import { announce } from "../webhook/index.ts";
 import { afterEnd } from "./after-end.ts";
 import {
   decideEnd,
@@ -77,7 +78,10 @@ export async function terminate(deps: SandboxDeps, task: Task, by: Actor): Promi
     remove: ["sealed", "dueAt"],
     phase: { turn, status: outcome, at: now, by },
   });
-  if (ended.won) countEnding(deps, ended.item, error);
+  if (ended.won) {
+    countEnding(deps, ended.item, error);
+    await announce(deps, ended.item);
+  }
   return ended.item ?? task;
 }
 

@@ -46,6 +46,8 @@ export const when = {
 
   ended: (turn: number): TaskGuard => ({ turn, status: terminalStatuses }),
 
+  any: (turn: number): TaskGuard => ({ turn, status: statuses }),
+
   /** Whatever the task is doing by now. */
   uncounted: (turn: number, counted: number): TaskGuard => ({ turn, status: statuses, uncounted: counted }),
 } as const;

@@ -93,6 +93,9 @@ export const startRequestSchema = z
     keepAlive: z.boolean().optional(),
     limits: requestLimitsSchema.optional(),
     env: envSchema.optional(),
+    webhook: z
+      .strictObject({ url: z.url({ protocol: /^https?$/, error: "must be an https URL" }).max(2048) })
+      .optional(),
     network: z.strictObject({ allow: z.array(hostSchema).max(50) }).optional(),
     metadata: metadataSchema.optional(),
   })

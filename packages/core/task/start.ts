@@ -21,6 +21,7 @@ export async function start(
   idempotencyKey?: string,
 ): Promise<Task> {
   if (request.repo) checkHost(request.repo.url, "repo.url", deps.config.allowPrivateHosts);
+  if (request.webhook) checkHost(request.webhook.url, "webhook.url", deps.config.allowPrivateHosts);
   const planned = { taskId: deps.ids.task(), turn: 1 };
   const { taskId } = idempotencyKey
     ? await plannedBefore(deps, `${userId}#start#${idempotencyKey}`, request, planned)
@@ -63,6 +64,7 @@ function newTask(
     limits,
     metadata: request.metadata ?? {},
     ...repoOf(id, request),
+    ...(request.webhook && { webhook: request.webhook }),
     ...(request.network && { network: request.network }),
     ...sealSecrets(sealer, id, { env: request.env, git: credentialOf(request) }),
     turn: 1,

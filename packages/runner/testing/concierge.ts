@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import {
   type EndPost,
@@ -15,6 +16,12 @@ export interface Post {
   authorization: string | undefined;
   body: string;
   atMs: number;
+}
+
+/** In PEM. */
+export interface Tls {
+  key: string;
+  cert: string;
 }
 
 /** `drop`: the connection breaks before the post is taken. `lose`: it is taken, but the answer never arrives. */
@@ -42,19 +49,26 @@ export class FakeConcierge implements AsyncDisposable {
   behave: (post: Post, nth: number) => Behaviour = accept;
   private server: Server | undefined;
   private port = 0;
+  private readonly tls: Tls | undefined;
 
-  static async start(): Promise<FakeConcierge> {
-    const concierge = new FakeConcierge();
+  private constructor(tls: Tls | undefined) {
+    this.tls = tls;
+  }
+
+  static async start(tls?: Tls): Promise<FakeConcierge> {
+    const concierge = new FakeConcierge(tls);
     await concierge.up();
     return concierge;
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.port}`;
+    return this.tls ? `https://localhost:${this.port}` : `http://127.0.0.1:${this.port}`;
   }
 
   async up(): Promise<void> {
-    const server = createServer((request, response) => void this.answer(request, response));
+    const answer = (request: IncomingMessage, response: ServerResponse) =>
+      void this.answer(request, response);
+    const server = this.tls ? createTlsServer(this.tls, answer) : createServer(answer);
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
       server.listen(this.port, "127.0.0.1", resolve);

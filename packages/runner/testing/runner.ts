@@ -56,6 +56,8 @@ export const NODES: readonly [string, string][] = [
 
 export interface RunOptions extends Partial<LaunchConfig> {
   node?: string;
+  /** In the runner's own environment. */
+  variables?: Record<string, string>;
 }
 
 /** A turn's directories, and the runner as a process of its own, once or more than once. */
@@ -65,6 +67,7 @@ export class Turn implements AsyncDisposable {
   readonly workDir = join(this.root, "work");
   readonly config: LaunchConfig;
   private readonly node: string;
+  private readonly variables: Record<string, string>;
   private readonly launched: ChildProcess[] = [];
   private readonly bundle: string;
 
@@ -72,9 +75,10 @@ export class Turn implements AsyncDisposable {
     bundle: Bundle,
     concierge: FakeConcierge,
     script: string,
-    { node, ...overrides }: RunOptions = {},
+    { node, variables, ...overrides }: RunOptions = {},
   ) {
     this.node = node ?? process.execPath;
+    this.variables = variables ?? {};
     this.bundle = bundle.path;
     mkdirSync(this.runDir);
     mkdirSync(this.workDir);
@@ -98,7 +102,7 @@ export class Turn implements AsyncDisposable {
 
   launch(): Launch {
     const child = spawn(this.node, [this.bundle], {
-      env: { PATH: process.env.PATH, [CONFIG_VARIABLE]: JSON.stringify(this.config) },
+      env: { PATH: process.env.PATH, ...this.variables, [CONFIG_VARIABLE]: JSON.stringify(this.config) },
       stdio: ["ignore", "ignore", "pipe"],
     });
     this.launched.push(child);

@@ -1,0 +1,72 @@
+import type { Deps, LaunchDeps } from "../deps.ts";
+import { webhookRetryMs } from "../limits.ts";
+import { when } from "../task/guards.ts";
+import type { Task } from "../task/schema.ts";
+import { isTerminal } from "../task/schema.ts";
+import { addUsed } from "../task/view.ts";
+import type { WebhookEvent } from "./schema.ts";
+
+/** Has the end of a turn told to the address the task was started with, by a worker. */
+export async function announce({ work }: Deps, task: Task): Promise<void> {
+  const event = task.webhook && eventOf(task);
+  if (event) await work.send({ kind: "webhook", taskId: task.id, turn: task.turn, event });
+}
+
+/**
+ * Tells it, or sees to it that it is told later. A receiver that can not be reached for long has its message left among
+ * the dead letters, and the task says so; one that must not be reached, or does not want it, only that.
+ */
+export async function deliver(
+  deps: LaunchDeps,
+  message: { taskId: string; turn: number; event: WebhookEvent; attempt?: number | undefined },
+): Promise<void> {
+  const { store, webhooks, work, sealer, metrics } = deps;
+  const { taskId, turn, event, attempt = 0 } = message;
+  const task = await store.getTask(taskId);
+  if (!task?.webhook) return;
+  const outcome = await webhooks.send({
+    url: task.webhook.url,
+    // The same however often it is sent: who has had it knows it again.
+    id: `${taskId}-${turn}`,
+    at: deps.clock.now(),
+    secret: sealer.webhookSecret(task.userId),
+    body: JSON.stringify(event),
+  });
+  metrics.count(`webhook_${outcome.kind}`);
+  if (outcome.kind === "delivered") return;
+  const delayMs = webhookRetryMs[attempt];
+  if (outcome.kind === "failed" && delayMs !== undefined) {
+    await work.send({ kind: "webhook", taskId, turn, event, attempt: attempt + 1 }, delayMs);
+    return;
+  }
+  await tell(deps, task, turn, outcome.detail);
+  // Left in the queue, it ends among the dead letters; each of its last tries may still succeed.
+  if (outcome.kind === "failed") throw new Error(`webhook of ${taskId}/${turn}: ${outcome.detail}`);
+}
+
+/** Once a turn: the last tries come more than once. */
+async function tell({ store, clock }: LaunchDeps, task: Task, turn: number, detail: string): Promise<void> {
+  const code = "webhook_failed";
+  if (task.notices.some((notice) => notice.code === code && notice.turn === turn)) return;
+  const notice = { code, detail: `The webhook could not be delivered: ${detail}.`, turn, at: clock.now() };
+  await store.changeTask(task.id, when.any(task.turn), { notice });
+}
+
+function eventOf(task: Task): WebhookEvent | undefined {
+  const { state, id: taskId, turn, sessionKey, metadata } = task;
+  if (!isTerminal(state.status) || !("endedAt" in state)) return undefined;
+  return {
+    type: `task.${state.status}`,
+    timestamp: new Date(state.endedAt).toISOString(),
+    data: {
+      taskId,
+      turn,
+      status: state.status,
+      sessionKey,
+      result: state.result,
+      error: "error" in state ? state.error : null,
+      usage: addUsed(task.usage, task.pastUsage),
+      metadata,
+    },
+  };
+}

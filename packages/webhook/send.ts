@@ -1,0 +1,74 @@
+import type { lookup } from "node:dns";
+import { request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import type { WebhookOutcome, Webhooks } from "@concierge/core";
+import { Webhook } from "standardwebhooks";
+import { checkLiteral, PrivateAddressError, publicLookup } from "./address.ts";
+
+export interface WebhookOptions {
+  /** On somebody's own machine receivers may be there, too. */
+  allowPrivateHosts: boolean;
+  timeoutMs?: number;
+  lookUp?: typeof lookup;
+}
+
+const defaultTimeoutMs = 10_000;
+
+/** Sends webhooks as Standard Webhooks has them: signed, with an id that is the same however often it is sent. */
+export function createWebhooks(options: WebhookOptions): Webhooks {
+  return {
+    async send({ url, id, at, secret, body }) {
+      try {
+        const signature = new Webhook(secret).sign(id, new Date(at), body);
+        const headers = {
+          "content-type": "application/json",
+          "content-length": String(Buffer.byteLength(body)),
+          "user-agent": "Concierge",
+          "webhook-id": id,
+          "webhook-timestamp": String(Math.floor(at / 1000)),
+          "webhook-signature": signature,
+        };
+        return judge(await post(new URL(url), headers, body, options));
+      } catch (error) {
+        if (error instanceof PrivateAddressError) return { kind: "refused", detail: error.message };
+        return { kind: "failed", detail: error instanceof Error ? error.message : "unknown" };
+      }
+    },
+  };
+}
+
+/** A redirect is an answer like any other that is not a yes: nobody is sent anywhere by it. */
+function judge(status: number): WebhookOutcome {
+  if (status >= 200 && status < 300) return { kind: "delivered" };
+  if (status === 410) return { kind: "refused", detail: "the receiver says that it is gone (410)" };
+  return { kind: "failed", detail: `the receiver answered ${status}` };
+}
+
+function post(
+  url: URL,
+  headers: Record<string, string>,
+  body: string,
+  { allowPrivateHosts, timeoutMs = defaultTimeoutMs, lookUp }: WebhookOptions,
+): Promise<number> {
+  if (!allowPrivateHosts) checkLiteral(url.hostname);
+  const request = url.protocol === "https:" ? requestHttps : requestHttp;
+  return new Promise((resolve, reject) => {
+    const sent = request(
+      url,
+      {
+        method: "POST",
+        headers,
+        signal: AbortSignal.timeout(timeoutMs),
+        agent: false,
+        ...(!allowPrivateHosts && { lookup: publicLookup(lookUp) }),
+      },
+      (response) => {
+        // What it says beside its status is nobody's.
+        response.destroy();
+        resolve(response.statusCode ?? 0);
+      },
+    );
+    sent.on("error", reject);
+    sent.end(body);
+  });
+}
