@@ -14,6 +14,7 @@ import { registerPool } from "./routes/pool.ts";
 import { registerRunner } from "./routes/runner.ts";
 import { registerSessions } from "./routes/sessions.ts";
 import { registerTasks } from "./routes/tasks.ts";
+import { registerWebhooks } from "./routes/webhooks.ts";
 
 export function createApp(deps: EndingDeps & SessionDeps, adminKey: string): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>({ defaultHook: answerInvalid });
@@ -39,6 +40,7 @@ export function createApp(deps: EndingDeps & SessionDeps, adminKey: string): Ope
   registerTasks(app, deps);
   registerSessions(app, deps);
   registerPool(app, deps);
+  registerWebhooks(app, deps);
   registerKeys(app, deps);
   registerAdmin(app, deps);
   registerRunner(app, deps);

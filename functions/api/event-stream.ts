@@ -13,6 +13,8 @@ import type { Env } from "./env.ts";
 
 /** A comment at least this often, so that nobody between takes the connection for dead. */
 const keepOpenMs = 15_000;
+/** How soon someone who was cut off comes again. */
+const comeAgainMs = 500;
 /** A function has an end; whoever listens comes again with the last id he heard. */
 const longestMs = 14 * 60_000;
 
@@ -45,7 +47,7 @@ export async function sendEvents(
       keepOpenMs,
     );
     try {
-      await out.write(": connected\n\n");
+      await out.write(`retry: ${comeAgainMs}\n: connected\n\n`);
       for await (const { items } of events) {
         // Whoever is slow holds up himself alone: what he misses meanwhile he reads later.
         for (const item of items) await out.write(`id: ${item.cursor}\ndata: ${JSON.stringify(item)}\n\n`);

@@ -256,6 +256,7 @@ describe("without a key", () => {
       "/v1/tasks/{id}/events",
       "/v1/tasks/{id}/output",
       "/v1/tasks/{id}/stop",
+      "/v1/webhooks/secret",
     ]);
     const body = json.components.schemas.StartRequest;
     expect(body.required).toEqual(["prompt"]);
