@@ -33,6 +33,9 @@ const schema = z.object({
   ENABLE_HEALTH_PROBE: flag,
   ENABLE_INACTIVITY_TIMEOUT: flag,
   ENABLE_AUTHORITATIVE_TIMEOUT: flag,
+  /** Handed on to the agents as they are; checked here, so that a wrong one is told at the start. */
+  ANTHROPIC_BASE_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
+  OPENAI_BASE_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
   VERCEL_SANDBOX_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
 });
 

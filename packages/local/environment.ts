@@ -20,6 +20,15 @@ export function hasRealProvider(env: Environment): boolean {
   return PROVIDER_KEYS.every((name) => env[name]);
 }
 
+const AGENT_KEYS = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CURSOR_API_KEY"];
+
+/** Said once, at the start: what is kept outside a microVM is inside a sandbox here. */
+export function aboutKeys(env: Environment): string | undefined {
+  const given = AGENT_KEYS.filter((name) => env[name]);
+  if (given.length === 0 || hasRealProvider(env)) return undefined;
+  return `${given.join(", ")}: the agent's process in its sandbox has it here; the real provider keeps it outside`;
+}
+
 /** `sandboxUrl` is where the local provider is, when that is the one. */
 export function withDefaults(env: Environment, url: string, sandboxUrl: string | undefined): Environment {
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ""));

@@ -6,7 +6,7 @@ import { bundleAssets } from "./assets.ts";
 import { physicalName } from "./aws.ts";
 import { loadSecrets, lockDataDir, openDataDir } from "./data-dir.ts";
 import { type Endpoints, startEngines } from "./engines.ts";
-import { checkEnvironment, type Environment, withDefaults } from "./environment.ts";
+import { aboutKeys, checkEnvironment, type Environment, withDefaults } from "./environment.ts";
 import { functionEnvironment, type Surroundings } from "./function-environment.ts";
 import { type FunctionPool, startFunctionPool } from "./function-pool.ts";
 import { startHttpFront } from "./http-front.ts";
@@ -89,6 +89,8 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
   ]);
   if (endpoints.sandbox) log(`the sandbox API is at ${endpoints.sandbox}`);
 
+  const keys = aboutKeys(env);
+  if (keys) log(keys);
   log("starting the functions");
   const variables = withDefaults(env, front.url, endpoints.sandbox);
   const around = { topology, variables, secrets, assets, endpoints, root: ROOT };
