@@ -33,7 +33,6 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "the condition on the turn is dropped",
     breaks: [6],
-    rare: { from: 72 },
     plant: () => ({
       table: (store) => ({
         ...store,
@@ -47,7 +46,6 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "the condition on the lease is dropped",
     breaks: [1, 3, 5, 6],
-    rare: { from: 19 },
     plant: () =>
       onSessionWrite((userId, key, guard, change) => {
         const unfenced = guard.epoch === undefined ? {} : { epoch: guard.epoch };
@@ -57,20 +55,18 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "the condition on the epoch is dropped",
     breaks: [1, 3, 5, 6],
-    rare: { from: 95 },
     plant: () =>
       onSessionWrite((userId, key, { epoch: _, ...guard }, change) => [userId, key, guard, change]),
   },
   {
     name: "a batch is taken without the one before",
     breaks: [6, 8],
-    rare: { from: 13 },
+    rare: { from: 185 },
     plant: () => onTaskWrite((id, { outputSeq: _, ...guard }, change) => [id, guard, change]),
   },
   {
     name: "a batch counts before its bytes are written",
     breaks: [8],
-    rare: { from: 28 },
     plant: () => ({
       ports: (deps) =>
         withStore(deps, {
@@ -102,7 +98,7 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a sweep that comes late kills the next turn",
     breaks: [6],
-    rare: { from: 1395 },
+    rare: { from: 920 },
     plant: () => ({
       ports: (deps) =>
         withProvider(deps, {
@@ -176,7 +172,6 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a release asks nobody",
     breaks: [6],
-    rare: { from: 72 },
     plant: () => ({
       verbs: {
         async release(deps, { userId, sessionKey }) {
