@@ -44,6 +44,8 @@ export const warmAtOnce = 5;
 
 /** A sandbox's expiry is pushed out by at most one call in this time, but where a turn needs it sooner. */
 export const extendEveryMs = minute;
+/** How long extending or moving a sandbox may take before another tries. */
+export const sandboxBusyMs = minute;
 /** How often whoever waits for another's create looks. */
 export const createPollMs = 100;
 /** A snapshot that a session moves with is only needed until the next sandbox is made from it. */

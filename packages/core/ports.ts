@@ -59,11 +59,21 @@ export interface TaskChange {
 export interface SessionGuard {
   lease?: Lease | null;
   epoch?: number;
+  /** Nobody extends or moves its sandbox at this time. */
+  notBusyAt?: number;
 }
 
 export interface SessionChange {
   set?: Partial<Omit<Session, "userId" | "key" | "createdAt">>;
-  remove?: readonly ("sandbox" | "tombstones" | "lost" | "dueAt" | "deletedAt" | "environment")[];
+  remove?: readonly (
+    | "sandbox"
+    | "tombstones"
+    | "lost"
+    | "snapshotId"
+    | "dueAt"
+    | "deletedAt"
+    | "environment"
+  )[];
 }
 
 export interface Page<T> {

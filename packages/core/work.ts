@@ -23,7 +23,8 @@ export async function carryOut(deps: LaunchDeps, message: WorkMessage): Promise<
     case "usage":
       return await countUsage(deps, message);
     case "release":
-      return await release(deps, message);
+      await release(deps, message);
+      return;
     case "base":
       return await buildBase(deps, message);
     case "webhook":

@@ -1,12 +1,15 @@
-import { type Health, type Probe, ProviderError, type ReadySandbox, type RoomDeps } from "@concierge/core";
+import { type Health, type LiveSandbox, type Probe, ProviderError, type RoomDeps } from "@concierge/core";
 
 /** Asks the provider before a sandbox is trusted. What can not be asked now throws, and everything is kept. */
 export async function probe(
   { provider, flags, metrics }: RoomDeps,
   userId: string,
-  known: ReadySandbox,
+  known: LiveSandbox,
 ): Promise<Probe> {
-  if (!(await flags.isOn("ENABLE_HEALTH_PROBE", userId))) return { health: "healthy", sandbox: { ...known } };
+  if (!(await flags.isOn("ENABLE_HEALTH_PROBE", userId))) {
+    const { name, sessionId, startedAt, expiresAt } = known;
+    return { health: "healthy", sandbox: { name, sessionId, startedAt, expiresAt } };
+  }
   const found = await provider.probe(known.name);
   metrics.count(`health_${found.health}`);
   return found;

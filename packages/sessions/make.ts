@@ -1,6 +1,7 @@
 import {
   claimWarm,
   confirmSlot,
+  giveBackSlot,
   giveUp,
   type LiveSandbox,
   limits,
@@ -14,7 +15,8 @@ import {
   sessionId,
   takeSlot,
 } from "@concierge/core";
-import { type Attempt, inUse, moved, type Replaced, roomOf, seen } from "./room.ts";
+import { probe } from "./health.ts";
+import { type Attempt, inUse, moved, type Replaced, roomOf, seen, settled } from "./room.ts";
 
 /** Another sandbox for the session: one that was made ahead, else a new one. */
 export async function make(tried: Attempt, replaced: Replaced | undefined): Promise<Room | undefined> {
@@ -22,8 +24,12 @@ export async function make(tried: Attempt, replaced: Replaced | undefined): Prom
   const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
   if (replaced?.snapshotId === undefined) {
     await makeUserRoom(deps, owner);
-    const warm = await claimWarm(deps, owner, wish.until);
-    if (warm) return await moveIn(tried, warm, replaced);
+    for (;;) {
+      const warm = await claimWarm(deps, owner, wish.until);
+      if (!warm) break;
+      const room = await moveIn(tried, warm, replaced);
+      if (room !== "gone") return room;
+    }
   }
   return await create(tried, replaced);
 }
@@ -33,13 +39,22 @@ async function moveIn(
   tried: Attempt,
   warm: LiveSandbox,
   replaced: Replaced | undefined,
-): Promise<Room | undefined> {
-  const { deps, wish, session } = tried;
+): Promise<Room | "gone" | undefined> {
+  const { deps, wish, session, steps } = tried;
   const { store, provider, clock } = deps;
-  const { number: slot } = await takeSlot(deps, warm.name, {
-    userId: wish.userId,
-    sessionKey: wish.sessionKey,
-  });
+  const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
+  const [{ number: slot }, found] = await Promise.all([
+    takeSlot(deps, warm.name, owner),
+    steps.step("probing", warm.name, () => probe(deps, wish.userId, warm)),
+  ]);
+  const giveUpWarm = async () => {
+    await provider.remove(warm.name);
+    await store.freeSlot(slot, warm.name);
+  };
+  if (found.health !== "healthy") {
+    await giveUpWarm();
+    return "gone";
+  }
   const now = clock.now();
   const epoch = session.epoch + 1;
   const outcome = await store.changeSession(wish.userId, wish.sessionKey, seen(session), {
@@ -49,11 +64,10 @@ async function moveIn(
       sandbox: { state: "ready", createdAt: now, ...warm, origin: "warm", extendedAt: now, slot },
       ...giveUp(session, now),
     },
-    remove: ["lost", "deletedAt"],
+    remove: settled,
   });
   if (!outcome.won) {
-    await provider.remove(warm.name);
-    await store.freeSlot(slot, warm.name);
+    await giveUpWarm();
     return undefined;
   }
   await removeOld(tried);
@@ -83,18 +97,22 @@ async function create(tried: Attempt, replaced: Replaced | undefined): Promise<R
         until: createdAt + limits.longestCreateMs,
         ...(snapshotId !== undefined && { snapshotId }),
       },
+      // Until there is another, so that whoever tries again can tell of it.
+      ...(replaced && replaced.reason !== "max_life" && { lost: replaced.reason }),
       ...giveUp(session, createdAt),
     },
     remove: ["deletedAt"],
   });
-  // The slot is the session's, whoever of those that want it makes the sandbox.
-  if (!intent.won) return undefined;
-  // Only now: whoever lost the session meanwhile must not take from it what another turn may be running in.
-  await removeOld(tried, { keepSnapshots: snapshotId !== undefined });
-  // What was claimed for the session by someone who died before it was its.
-  if (taken.over !== undefined && taken.over !== session.sandbox?.name) await provider.remove(taken.over);
+  if (!intent.won) {
+    await giveBackSlot(deps, taken, name, owner);
+    return undefined;
+  }
 
   try {
+    // Only now: whoever lost the session meanwhile must not take from it what another turn may be running in.
+    await removeOld(tried, { keepSnapshots: snapshotId !== undefined });
+    // What was claimed for the session by someone who died before it was its.
+    if (taken.over !== undefined && taken.over !== session.sandbox?.name) await provider.remove(taken.over);
     const slot = await confirmSlot(deps, taken.number, name, owner);
     const made = { ...(await makeFrom(tried, name, createdAt, snapshotId)), slot };
     const isOurs = await isReady(tried, intent.item, made);
@@ -174,11 +192,19 @@ async function isReady(
 async function abandon({ deps, wish }: Attempt, intent: Session): Promise<void> {
   const { store, provider, clock } = deps;
   const { epoch, sandbox } = intent;
+  const snapshotId = sandbox?.state === "creating" ? sandbox.snapshotId : undefined;
   const abandoned = await store.changeSession(
     wish.userId,
     wish.sessionKey,
     { epoch },
-    { set: { epoch: epoch + 1, ...giveUp(intent, clock.now()) }, remove: ["sandbox"] },
+    {
+      set: {
+        epoch: epoch + 1,
+        ...giveUp(intent, clock.now()),
+        ...(snapshotId !== undefined && { snapshotId }),
+      },
+      remove: ["sandbox"],
+    },
   );
   if (!abandoned.won || !sandbox) return;
   await provider.remove(sandbox.name).catch((error: unknown) => {

@@ -55,8 +55,12 @@ export class SandboxSessionManager implements ISandboxSessionManager {
       isWanted: async () => !this.#isShut,
       progress,
     });
-    if (typeof room === "string") throw new Error("The session manager was shut down.");
-    this.#given.set(`${name.userId}\0${name.sessionKey}`, name);
+    if (typeof room === "string") throw shutDown();
+    if (this.#isShut && !this.#keepOnShutdown) {
+      await this.invalidateSession(name);
+      throw shutDown();
+    }
+    if (!this.#keepOnShutdown) this.#given.set(`${name.userId}\0${name.sessionKey}`, name);
     await countMade(deps, name.userId, room);
     const { sandbox, epoch, origin } = room;
     const { startedAt, expiresAt, ...ref } = sandbox;
@@ -119,7 +123,7 @@ export class SandboxSessionManager implements ISandboxSessionManager {
   }
 
   #open(): RoomDeps {
-    if (this.#isShut) throw new Error("The session manager was shut down.");
+    if (this.#isShut) throw shutDown();
     return this.#deps;
   }
 }
@@ -129,6 +133,10 @@ async function countMade(deps: RoomDeps, userId: string, { origin, steps }: Room
   if (origin === "reused" || origin === "resumed") return;
   const initMs = Object.values(steps).reduce((total, ms) => total + ms, 0);
   await addUsage(deps, userId, { creations: 1, initMs_prepared: initMs });
+}
+
+function shutDown(): Error {
+  return new Error("The session manager was shut down.");
 }
 
 const silently = async (): Promise<void> => {};

@@ -5,12 +5,14 @@ import {
   limits,
   type Origin,
   ProviderError,
+  type ReadySandbox,
   type ReplaceReason,
   type Room,
   type RoomDeps,
   type RoomRequest,
   renewed,
   type Session,
+  whoHolds,
 } from "@concierge/core";
 import { probe } from "./health.ts";
 import { make } from "./make.ts";
@@ -67,8 +69,10 @@ async function attempt(tried: Attempt): Promise<Room | undefined> {
       const found = await steps.step("probing", name, () => provider.probe(name));
       // What was to be installed in it may not have been.
       const isWhole = deps.config.setup === undefined || snapshotId !== undefined;
-      if (found.health === "healthy" && isWhole) return await use(tried, found.sandbox, "cold");
-      return await make(tried, snapshotId ? { reason: "max_life", snapshotId } : replacedBy(session));
+      const replaced =
+        snapshotId === undefined ? replacedBy(session) : { reason: "max_life" as const, snapshotId };
+      if (found.health !== "healthy" || !isWhole) return await make(tried, replaced);
+      return await use(tried, found.sandbox, snapshotId === undefined ? "cold" : "snapshot", replaced);
     }
     case "probe": {
       const { name } = verdict.sandbox;
@@ -93,39 +97,92 @@ async function resume({ deps }: Attempt, name: string): Promise<LiveSandbox | un
 }
 
 /** Takes a sandbox that runs into use: it must last, and the record must say so before anyone relies on it. */
-async function use(tried: Attempt, live: LiveSandbox, origin: Origin): Promise<Room | undefined> {
+async function use(
+  tried: Attempt,
+  live: LiveSandbox,
+  origin: Origin,
+  replaced?: Replaced,
+): Promise<Room | undefined> {
   const { deps, wish, session } = tried;
-  const { store, clock, config } = deps;
+  const { clock, config } = deps;
   const known = session.sandbox?.state === "ready" ? session.sandbox : undefined;
-  const sameLife = known?.sessionId === live.sessionId;
-  const extendedAt = sameLife ? known.extendedAt : clock.now();
+  const extendedAt = known?.sessionId === live.sessionId ? known.extendedAt : clock.now();
   const life = decideLife(
     { ...live, extendedAt },
     { until: wish.until, idleMs: config.sessionIdleMs, maxMs: config.sandboxMaxMs },
     clock.now(),
   );
-  if (life.kind === "move") return await move(tried, live);
-  if (life.kind === "extend" && !(await isExtended(deps, live, life.byMs))) return await move(tried, live);
+  const asItIs = { live, extendedAt, origin, replaced };
+  if (life.kind === "lasts") return await keep(tried, asItIs);
 
-  const now = clock.now();
-  const expiresAt = live.expiresAt + (life.kind === "extend" ? life.byMs : 0);
+  // One does it, and the others wait: ten who extend it would push it out tenfold, and ten who move it lose it.
+  const marked = known ? await mark(tried, known) : tried;
+  if (!marked) return undefined;
+  try {
+    if (life.kind === "extend" && (await isExtended(deps, live, life.byMs))) {
+      const extended = { ...live, expiresAt: live.expiresAt + life.byMs };
+      return await keep(marked, { ...asItIs, live: extended, extendedAt: clock.now() });
+    }
+    // It is never taken from under a turn: whoever only looks in has it for as long as it is there.
+    if (await isAnothers(tried)) return await keep(marked, asItIs);
+    return await move(marked, live);
+  } catch (error) {
+    if (known) await unmark(marked, known);
+    throw error;
+  }
+}
+
+interface Kept {
+  live: LiveSandbox;
+  extendedAt: number;
+  origin: Origin;
+  replaced: Replaced | undefined;
+}
+
+async function keep(tried: Attempt, { live, extendedAt, origin, replaced }: Kept): Promise<Room | undefined> {
+  const { deps, wish, session } = tried;
+  const now = deps.clock.now();
   const { createdAt = now, slot } = session.sandbox ?? {};
-  const outcome = await store.changeSession(wish.userId, wish.sessionKey, seen(session), {
+  const madeAs = session.sandbox?.state === "ready" ? session.sandbox.origin : origin;
+  const outcome = await deps.store.changeSession(wish.userId, wish.sessionKey, seen(session), {
     set: {
       ...inUse(tried, now),
       sandbox: {
         state: "ready",
         ...live,
-        expiresAt,
         createdAt,
-        origin: known?.origin ?? origin,
-        extendedAt: life.kind === "extend" ? now : extendedAt,
+        origin: madeAs,
+        extendedAt,
         ...(slot !== undefined && { slot }),
       },
     },
-    remove: ["lost", "deletedAt"],
+    remove: settled,
   });
-  return outcome.won ? roomOf(tried, { ...live, expiresAt }, session.epoch, origin) : undefined;
+  if (!outcome.won) return undefined;
+  const kept = replaced?.snapshotId !== undefined;
+  return roomOf(tried, live, session.epoch, origin, replaced && { reason: replaced.reason, kept });
+}
+
+/** What is no longer so once the session has a sandbox. */
+export const settled = ["lost", "snapshotId", "deletedAt"] as const;
+
+async function mark(tried: Attempt, known: ReadySandbox): Promise<Attempt | undefined> {
+  const { deps, wish, session } = tried;
+  const now = deps.clock.now();
+  const busy = { by: wish.by, until: now + limits.sandboxBusyMs };
+  const set = { ...moved(wish, session, now), sandbox: { ...known, busy } };
+  const guard = { ...seen(session), notBusyAt: now };
+  const marked = await deps.store.changeSession(wish.userId, wish.sessionKey, guard, { set });
+  return marked.won ? { ...tried, session: marked.item } : undefined;
+}
+
+async function unmark({ deps, wish, session }: Attempt, known: ReadySandbox): Promise<void> {
+  const { busy: _, ...sandbox } = known;
+  await deps.store.changeSession(wish.userId, wish.sessionKey, seen(session), { set: { sandbox } });
+}
+
+async function isAnothers({ deps, wish, session }: Attempt): Promise<boolean> {
+  return wish.holder === undefined && (await whoHolds(deps.store, session, deps.clock.now())).held;
 }
 
 async function isExtended({ provider }: RoomDeps, live: LiveSandbox, byMs: number): Promise<boolean> {
@@ -148,12 +205,17 @@ async function move(tried: Attempt, live: LiveSandbox): Promise<Room | undefined
       try {
         return await provider.snapshot(live, limits.moveSnapshotMs);
       } catch (error) {
-        if (error instanceof ProviderError && error.kind === "refused") return undefined;
+        if (error instanceof ProviderError && !isPassing(error)) return undefined;
         throw error;
       }
     },
   );
   return await make(tried, { reason: "max_life", snapshotId });
+}
+
+/** It may be otherwise in a moment. */
+function isPassing({ kind }: ProviderError): boolean {
+  return kind === "transient" || kind === "throttled";
 }
 
 /** The lease and the epoch exactly as they were read. */
@@ -198,7 +260,8 @@ export function roomOf(
   };
 }
 
-function replacedBy({ lost, sandbox }: Session): Replaced | undefined {
+function replacedBy({ lost, sandbox, snapshotId }: Session): Replaced | undefined {
+  if (snapshotId !== undefined) return { reason: "max_life", snapshotId };
   if (sandbox?.state === "releasing") return { reason: "released" };
   return lost && { reason: lost };
 }

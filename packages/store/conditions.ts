@@ -138,6 +138,13 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
   if (guard.epoch !== undefined) {
     parts.push({ expression: "epoch = :epochSeen", names: {}, values: { ":epochSeen": guard.epoch } });
   }
+  if (guard.notBusyAt !== undefined) {
+    parts.push({
+      expression: "(attribute_not_exists(sandbox.busy) OR sandbox.busy.#busyUntil <= :notBusyAt)",
+      names: { "#busyUntil": "until" },
+      values: { ":notBusyAt": guard.notBusyAt },
+    });
+  }
   return parts.length > 0 ? all(parts) : isThere;
 }
 

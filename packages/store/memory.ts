@@ -257,7 +257,13 @@ function taskAllows(task: Task, guard: TaskGuard): boolean {
   );
 }
 
-function sessionAllows(session: Session | undefined, { lease, epoch }: SessionGuard, now: number): boolean {
+function sessionAllows(
+  session: Session | undefined,
+  { lease, epoch, notBusyAt }: SessionGuard,
+  now: number,
+): boolean {
+  const busy = session?.sandbox?.state === "ready" ? session.sandbox.busy : undefined;
+  if (notBusyAt !== undefined && busy && busy.until > notBusyAt) return false;
   if (epoch !== undefined && session?.epoch !== epoch) return false;
   if (lease === undefined) return session !== undefined;
   if (lease === null) return session?.lease === undefined || session.expiresAt <= now;

@@ -62,6 +62,14 @@ describe("a command that is waited for", () => {
     expect(await finished.stderr()).toContain("command not found");
   });
 
+  localTest("the limit there is not known")("whose argument is too long ends with 126", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    const finished = await sandbox.runCommand("echo", ["x".repeat(200_000)]);
+    expect(finished.exitCode).toBe(126);
+    expect(await finished.stderr()).toContain("E2BIG");
+  });
+
   test("with sudo runs all the same", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
@@ -126,9 +134,10 @@ describe("a detached command", () => {
   test("gets the signal it is sent, with all of its group", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
-    const script = 'trap "echo got it; exit 5" TERM; sleep 1000 & echo ready; wait';
+    // A shell that has forked and not yet become sleep would swallow the signal.
+    const script = 'trap "exit 5" TERM; sleep 1000 & until grep sleep /proc/$!/comm; do :; done; wait';
     const command = await sandbox.runCommand({ cmd: "sh", args: ["-c", script], detached: true });
-    for await (const { data } of command.logs()) if (data.includes("ready")) break;
+    for await (const { data } of command.logs()) if (data.includes("sleep")) break;
     await command.kill("SIGTERM");
     expect((await command.wait()).exitCode).toBe(5);
     await eventually(async () => !(await sh(sandbox, "ps -eo args")).includes("sleep 1000"));

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
+import { appendFileSync, readdirSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { text } from "node:stream/consumers";
@@ -125,6 +125,38 @@ describe("a restart", () => {
     expect((await Snapshot.get({ ...after.credentials, snapshotId: half })).status).toBe("deleted");
   });
 
+  restartTest(
+    "half a line that a killed API left in its records is as if it had not been written",
+    async () => {
+      await using directory = await temporaryDirectory();
+      const inData = (...names: string[]) => path.join(directory.path, ...names);
+      await using before = await spawnApi(directory.path);
+      const sandbox = await Sandbox.create({ ...before.credentials, name: "cut" });
+      const { sessionId } = sandbox.currentSession();
+      const { cmdId } = await sandbox.runCommand("sh", ["-c", "echo kept > file; exit 7"]);
+      await before.end("SIGKILL");
+      const records = [
+        ...readdirSync(inData("sandboxes")).map((name) => inData("sandboxes", name)),
+        inData("sessions", sessionId, "session.json"),
+        inData("sessions", sessionId, "commands.ndjson"),
+      ];
+      for (const file of records) appendFileSync(file, '{"id":"ha');
+
+      for (const round of ["first", "second"]) {
+        await using after = await spawnApi(directory.path);
+        const again = await Sandbox.get({ ...after.credentials, name: "cut" });
+        expect(again.status, round).toBe("stopped");
+        const first = (await again.listSessions({ sortOrder: "asc" })).sessions[0];
+        expect(first?.id, round).toBe(sessionId);
+        const url = `${after.url}/api/v2/sandboxes/sessions/${sessionId}/cmd/${cmdId}`;
+        const command = await (await fetch(url, { headers: { authorization: "Bearer x" } })).json();
+        expect(command, round).toMatchObject({ command: { id: cmdId, exitCode: 7 } });
+        expect(await sh(again, "cat file"), round).toBe("kept");
+        await after.end("SIGKILL");
+      }
+    },
+  );
+
   restartTest("two APIs do not share a directory", async () => {
     await using service = await openService();
     await expect(startSandboxApi({ dataDir: service.dataDir })).rejects.toThrow("in use");
@@ -150,7 +182,7 @@ describe("the end of the API", () => {
     const mark = `8${Date.now()}`;
     await sh(sandbox, `setsid sleep ${mark} </dev/null >/dev/null 2>&1 &`);
     await sandbox.runCommand({ cmd: "sleep", args: [mark], detached: true });
-    expect(hostProcesses(`sleep ${mark}`)).toHaveLength(2);
+    await eventually(() => hostProcesses(`sleep ${mark}`).length === 2);
     await api.end("SIGKILL");
     await eventually(() => hostProcesses(`sleep ${mark}`).length === 0);
     await eventually(() => hostProcesses(directory.path).length === 0);
@@ -210,7 +242,8 @@ async function writeJson(file: string, value: object): Promise<void> {
 }
 
 async function changeJson(file: string, change: object): Promise<void> {
-  await writeJson(file, { ...JSON.parse(readFileSync(file, "utf8")), ...change });
+  const last = readFileSync(file, "utf8").trim().split("\n").at(-1) ?? "";
+  await writeJson(file, { ...JSON.parse(last), ...change });
 }
 
 async function cli(args: string[]) {

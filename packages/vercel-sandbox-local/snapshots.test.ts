@@ -2,7 +2,9 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { Sandbox, Snapshot } from "@vercel/sandbox";
 import { describe, expect, test } from "vitest";
-import { localTest, openService, refusedWith, sh } from "./fixture.ts";
+import { eventually, localTest, openService, refusedWith, sh } from "./fixture.ts";
+
+const GONE = { status: 410, code: "snapshot_not_found" };
 
 describe("a snapshot", () => {
   test("ends the session, and a sandbox made of it has its files", async () => {
@@ -19,6 +21,22 @@ describe("a snapshot", () => {
     expect(await sh(two, "cat file")).toBe("snapped");
     expect(one.sourceSnapshotId).toBe(snapshot.snapshotId);
   });
+
+  localTest("/tmp may not be on the disk there")(
+    "holds /tmp too, of a sandbox that is persistent or not",
+    async () => {
+      await using service = await openService();
+      for (const persistent of [true, false]) {
+        const sandbox = await service.create({ persistent });
+        await sh(sandbox, "echo sandbox > /vercel/sandbox/file; echo tmp > /tmp/file");
+        const before = Date.now();
+        const { snapshotId, expiresAt } = await sandbox.currentSession().snapshot({ expiration: 3_600_000 });
+        expect(expiresAt?.getTime()).toBeGreaterThanOrEqual(before + 3_600_000);
+        const made = await service.create({ source: { type: "snapshot", snapshotId } });
+        expect(await sh(made, "cat /vercel/sandbox/file /tmp/file")).toBe("sandbox\ntmp");
+      }
+    },
+  );
 
   test("can be got, listed by its sandbox's name, and deleted", async () => {
     await using service = await openService();
@@ -39,10 +57,9 @@ describe("a snapshot", () => {
     const sandbox = await service.create();
     const snapshot = await sandbox.snapshot();
     await snapshot.delete();
-    const gone = { status: 410, code: "snapshot_not_found" };
-    expect(await refusedWith(sandbox.runCommand("true"))).toEqual(gone);
+    expect(await refusedWith(sandbox.runCommand("true"))).toEqual(GONE);
     const { snapshotId } = snapshot;
-    expect(await refusedWith(service.create({ source: { type: "snapshot", snapshotId } }))).toEqual(gone);
+    expect(await refusedWith(service.create({ source: { type: "snapshot", snapshotId } }))).toEqual(GONE);
     let created = 0;
     const anew = await Sandbox.getOrCreate({
       ...service.credentials,
@@ -63,16 +80,20 @@ describe("a snapshot", () => {
     expect((await refusedWith(missing)).status).toBe(404);
   });
 
-  localTest("it cannot wait for an expiration there")("expires when it was told to", async () => {
-    await using service = await openService();
-    const sandbox = await service.create({ persistent: false });
-    const { snapshotId, expiresAt } = await sandbox.snapshot({ expiration: 1 });
-    expect(expiresAt).toBeInstanceOf(Date);
-    await expect
-      .poll(async () => (await Snapshot.get({ ...service.credentials, snapshotId })).status)
-      .toBe("deleted");
-    expect(existsSync(path.join(service.dataDir, "snapshots", snapshotId, "root"))).toBe(false);
-  });
+  localTest("it cannot wait for an expiration there")(
+    "expires when it was told to, and cannot be used from then on",
+    async () => {
+      await using service = await openService();
+      const sandbox = await service.create({ persistent: false });
+      const { snapshotId, expiresAt } = await sandbox.snapshot({ expiration: 1 });
+      expect(expiresAt).toBeInstanceOf(Date);
+      await expect
+        .poll(async () => (await Snapshot.get({ ...service.credentials, snapshotId })).status)
+        .toBe("deleted");
+      expect(existsSync(path.join(service.dataDir, "snapshots", snapshotId, "root"))).toBe(false);
+      expect(await refusedWith(service.create({ source: { type: "snapshot", snapshotId } }))).toEqual(GONE);
+    },
+  );
 
   test("is taken at each stop, and only as many are kept as were asked for", async () => {
     await using service = await openService();
@@ -108,5 +129,20 @@ describe("a snapshot", () => {
     expect(await statusOf(one)).toBe("created");
     expect(await statusOf(two)).toBe("deleted");
     await one.delete();
+  });
+
+  test("that a stop took goes too, and one that another sandbox would resume from does not", async () => {
+    await using service = await openService();
+    const sandbox = await service.create();
+    const { snapshot: taken } = await sandbox.stop();
+    await sh(sandbox, "true");
+    const { snapshotId } = await sandbox.snapshot();
+    const user = await service.create({ source: { type: "snapshot", snapshotId } });
+    await sandbox.delete({ deleteOrphanSnapshots: true });
+    const statusOf = async (id: string) =>
+      (await Snapshot.get({ ...service.credentials, snapshotId: id })).status;
+    await eventually(async () => (await statusOf(taken?.id ?? "")) === "deleted");
+    expect(await statusOf(snapshotId)).toBe("created");
+    await user.delete();
   });
 });

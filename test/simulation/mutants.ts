@@ -177,6 +177,7 @@ export const mutants: readonly NamedMutant[] = [
         async release(deps, { userId, sessionKey }) {
           const session = await deps.store.getSession(userId, sessionKey);
           if (session?.sandbox) await deps.provider.remove(session.sandbox.name);
+          return undefined;
         },
       },
     }),

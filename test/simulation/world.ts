@@ -125,7 +125,7 @@ export function createWorld(options: WorldOptions) {
     faults: weather,
     handle: (message) =>
       succeeds(
-        invoke("worker", message.kind, (deps) =>
+        invoke<unknown>("worker", message.kind, (deps) =>
           message.kind === "release" ? verbs.release(deps, message) : verbs.carryOut(deps, message),
         ),
       ),

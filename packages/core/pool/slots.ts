@@ -1,6 +1,6 @@
 import type { RoomDeps } from "../deps.ts";
 import { NoRoomError } from "../errors.ts";
-import { longestCreateMs } from "../limits.ts";
+import { createPollMs, longestCreateMs } from "../limits.ts";
 import { inParallel } from "../parallel.ts";
 import { release, whoHolds } from "../session/release.ts";
 import type { Session } from "../session/schema.ts";
@@ -37,11 +37,20 @@ export async function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): 
         return { number: own.number, ...(own.name !== name && { over: own.name }) };
       continue;
     }
-    if (await madeUserRoom(deps, slots, owner)) continue;
-    const number = freeNumber(slots, config.poolMax, name);
+    const theirs = "userId" in owner ? ofUser(slots, owner.userId) : [];
+    if ("userId" in owner && theirs.length >= config.poolMaxPerUser) {
+      const number = await takeOver(deps, theirs, slot, tries, owner.userId);
+      if (number !== undefined) return { number };
+      await clock.sleep(createPollMs);
+      continue;
+    }
+    // There may be more than there may be, where there may now be fewer.
+    const number = slots.length < config.poolMax ? freeNumber(slots, config.poolMax, name) : undefined;
     if (number === undefined) {
       if ("pool" in owner) throw new NoRoomError("There is no room for a sandbox made ahead.");
-      await makeRoom(deps, slots);
+      const handedOn = await takeOver(deps, slots, slot, tries);
+      if (handedOn !== undefined) return { number: handedOn };
+      await clock.sleep(createPollMs);
       continue;
     }
     if (!(await store.takeSlot({ ...slot, number }))) continue;
@@ -52,7 +61,9 @@ export async function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): 
   throw new NoRoomError("Others were quicker each time; there may be room in a moment.");
 }
 
-const slotTries = 20;
+const slotTries = 50;
+/** One that is being given up is left to whoever does it, for so many looks. */
+const releasingTries = 20;
 
 /**
  * Makes sure of the slot once a record names the sandbox, which from then on nobody frees it under: whoever took it
@@ -69,19 +80,31 @@ export async function confirmSlot(
   return isOurs ? number : (await takeSlot(deps, name, owner)).number;
 }
 
-/** Before a sandbox that was made ahead is claimed: it is not to be claimed for someone who may not have it. */
-export async function makeUserRoom(deps: RoomDeps, owner: SlotOwner): Promise<void> {
-  for (let tries = 0; tries < slotTries; tries++) {
-    if (!(await madeUserRoom(deps, await deps.store.listSlots(), owner))) return;
-  }
+/** Whoever lost the session gives its slot back: to the sandbox that the session has by now, or to anyone. */
+export async function giveBackSlot(
+  { store, clock }: Pick<RoomDeps, "store" | "clock">,
+  { number }: TakenSlot,
+  name: string,
+  owner: { userId: string; sessionKey: string },
+): Promise<void> {
+  const current = (await store.getSession(owner.userId, owner.sessionKey))?.sandbox?.name;
+  if (current === name) return;
+  if (current === undefined) await store.freeSlot(number, name);
+  else await store.takeSlot({ number, name: current, at: clock.now(), ...owner }, name);
 }
 
-async function madeUserRoom(deps: RoomDeps, slots: readonly Slot[], owner: SlotOwner): Promise<boolean> {
-  if (!("userId" in owner) || slots.some((slot) => isOf(slot, owner))) return false;
+/** Before a sandbox that was made ahead is claimed: it is not to be claimed for someone who may not have it. */
+export async function makeUserRoom(
+  deps: RoomDeps,
+  owner: { userId: string; sessionKey: string },
+): Promise<void> {
+  const slots = await deps.store.listSlots();
   const theirs = ofUser(slots, owner.userId);
-  if (theirs.length < deps.config.poolMaxPerUser) return false;
-  await makeRoom(deps, theirs, owner.userId);
-  return true;
+  if (theirs.length < deps.config.poolMaxPerUser || slots.some((slot) => isOf(slot, owner))) return;
+  const { idle } = await lookAround(deps, theirs, owner.userId);
+  for (const { userId, key, epoch } of idle)
+    if ((await release(deps, { userId, sessionKey: key, epoch })) !== undefined) return;
+  throw inUse(theirs.length, owner.userId);
 }
 
 /** Whether a sandbox could be had now for someone who has none: asked before anything is written for him. */
@@ -90,9 +113,9 @@ export async function hasRoom(deps: RecordDeps, userId: string, sessionKey: stri
   const slots = await store.listSlots();
   if (slots.some((slot) => isOf(slot, { userId, sessionKey }))) return true;
   const mine = ofUser(slots, userId);
-  if (mine.length >= config.poolMaxPerUser && !(await findSpare(deps, mine, userId))) return false;
+  if (mine.length >= config.poolMaxPerUser && !isSpare(await lookAround(deps, mine, userId))) return false;
   if (slots.length < config.poolMax) return true;
-  return slots.some((slot) => slot.pool === "warm") || (await findSpare(deps, slots)) !== undefined;
+  return slots.some((slot) => slot.pool === "warm") || isSpare(await lookAround(deps, slots));
 }
 
 /** Slots whose sandbox no record names any more, because whoever was to free them died. */
@@ -108,41 +131,72 @@ async function free({ store, provider }: Pick<RoomDeps, "store" | "provider">, s
   await store.freeSlot(slot.number, slot.name);
 }
 
-/** Gives up what nobody uses, so that there is a slot; a `NoRoomError` where everything is in use. */
-async function makeRoom(deps: RoomDeps, slots: readonly Slot[], userId?: string): Promise<void> {
-  const spare = await findSpare(deps, slots, userId);
-  if (!spare) {
-    const whose = userId === undefined ? "there may be" : "you may have";
-    throw new NoRoomError(`Every one of the ${slots.length} sandboxes that ${whose} is in use.`);
+/**
+ * Gives up what nobody uses, the least recently used first, and takes its slot over: it goes from hand to hand, so that
+ * nobody else can have it in between. Nothing where others are at it, and there may be one in a moment; a `NoRoomError`
+ * where everything is in use.
+ */
+async function takeOver(
+  deps: RoomDeps,
+  slots: readonly Slot[],
+  slot: Omit<Slot, "number">,
+  tries: number,
+  userId?: string,
+): Promise<number | undefined> {
+  const found = await lookAround(deps, slots, userId);
+  const waited = tries >= releasingTries ? found.releasing : [];
+  for (const { userId: of, key, epoch } of [...found.idle, ...waited]) {
+    const number = await release(deps, { userId: of, sessionKey: key, epoch }, slot);
+    if (number !== undefined) return number;
   }
-  if ("session" in spare) {
-    const { userId: of, key, epoch } = spare.session;
-    await release(deps, { userId: of, sessionKey: key, epoch });
-  } else await free(deps, spare.slot);
+  for (const stale of found.stale) {
+    await deps.provider.remove(stale.name);
+    if (await deps.store.takeSlot({ ...slot, number: stale.number }, stale.name)) return stale.number;
+  }
+  if (!isSpare(found)) throw inUse(slots.length, userId);
+  return undefined;
 }
 
-/** What could go: a slot that nothing stands behind, else the least recently used session that nobody holds. */
-async function findSpare(
-  deps: RecordDeps,
-  slots: readonly Slot[],
-  userId?: string,
-): Promise<{ slot: Slot } | { session: Session } | undefined> {
+function inUse(count: number, userId: string | undefined): NoRoomError {
+  const whose = userId === undefined ? "there may be" : "you may have";
+  return new NoRoomError(`Every one of the ${count} sandboxes that ${whose} is in use.`);
+}
+
+/** What could go, now or in a moment. */
+interface Spare {
+  /** Sessions that nobody holds, the least recently used first. */
+  idle: Session[];
+  releasing: Session[];
+  /** Slots that nothing stands behind. */
+  stale: Slot[];
+  /** Someone is making one that no turn has. */
+  isMaking: boolean;
+}
+
+function isSpare({ idle, releasing, stale, isMaking }: Spare): boolean {
+  return idle.length > 0 || releasing.length > 0 || stale.length > 0 || isMaking;
+}
+
+async function lookAround(deps: RecordDeps, slots: readonly Slot[], userId?: string): Promise<Spare> {
   const { store, clock } = deps;
   const holding = (await store.listHoldingSessions(holdingMax)).filter(
     (session) => userId === undefined || session.userId === userId,
   );
-  const idle: { session: Session; idleSince: number }[] = [];
+  const free: { session: Session; idleSince: number }[] = [];
   await inParallel(holding, readsAtOnce, always, async ({ userId: of, key }) => {
     // The index may be behind: it is decided by the session itself.
     const session = await store.getSession(of, key);
-    if (!session?.sandbox || session.sandbox.state === "creating") return;
+    if (!session?.sandbox) return;
     const { held, idleSince } = await whoHolds(store, session, clock.now());
-    if (!held) idle.push({ session, idleSince });
+    if (!held) free.push({ session, idleSince });
   });
-  const [least] = idle.sort((a, b) => a.idleSince - b.idleSince);
-  if (least) return { session: least.session };
-  for (const slot of slots) if (await isStale(deps, slot)) return { slot };
-  return undefined;
+  free.sort((a, b) => a.idleSince - b.idleSince);
+  const those = (state: string) =>
+    free.flatMap(({ session }) => (session.sandbox?.state === state ? [session] : []));
+  const idle = those("ready");
+  const stale: Slot[] = [];
+  if (idle.length === 0) for (const slot of slots) if (await isStale(deps, slot)) stale.push(slot);
+  return { idle, releasing: those("releasing"), stale, isMaking: those("creating").length > 0 };
 }
 
 const holdingMax = 2000;

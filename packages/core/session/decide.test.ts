@@ -65,6 +65,12 @@ describe("a session's room", () => {
     ["is made where there is none", undefined, "make"],
     ["is probed where there is one", ready, "probe"],
     ["is probed where its time is over: it may be resumed", { ...ready, expiresAt: now }, "probe"],
+    [
+      "is waited for while another extends or moves it",
+      { ...ready, busy: { by: "x", until: now + 1 } },
+      "wait",
+    ],
+    ["is probed when he has taken too long", { ...ready, busy: { by: "x", until: now } }, "probe"],
     ["is waited for while another makes it", creating, "wait"],
     ["is looked for when its maker has taken too long", { ...creating, until: now }, "look for"],
     ["is looked for at once by who began to make it", { ...creating, by: "me" }, "look for"],

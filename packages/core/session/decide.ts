@@ -46,6 +46,8 @@ export type RoomVerdict =
 export function decideRoom({ sandbox }: Session, by: string, now: number): RoomVerdict {
   switch (sandbox?.state) {
     case "ready":
+      if (sandbox.busy && sandbox.busy.by !== by && sandbox.busy.until > now)
+        return { kind: "wait", ms: Math.min(createPollMs, sandbox.busy.until - now) };
       return { kind: "probe", sandbox };
     case "creating":
       if (sandbox.by === by || sandbox.until <= now) return { kind: "look for", sandbox };

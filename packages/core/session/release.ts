@@ -1,24 +1,27 @@
 import { idleOf } from "../cost/decide.ts";
 import { addUsage } from "../cost/index.ts";
 import type { Deps, RoomDeps } from "../deps.ts";
+import type { Slot } from "../pool/schema.ts";
 import type { Task } from "../task/schema.ts";
 import { decideLease, giveUp } from "./decide.ts";
 import type { Session } from "./schema.ts";
 
 /**
  * Gives the sandbox up: first in the record, then at the provider, then for good. Fenced by the epoch it had, which
- * both writes move: whoever is making it, means to use it, or means to give it up too, finds another.
+ * both writes move: whoever is making it, means to use it, or means to give it up too, finds another. Its slot is free
+ * then, or goes straight to whoever it was given up for. Tells the slot, where it was this call that gave it up.
  */
 export async function release(
   deps: Pick<RoomDeps, "store" | "provider" | "clock">,
   { userId, sessionKey, epoch }: { userId: string; sessionKey: string; epoch: number },
-): Promise<void> {
+  slotFor?: Omit<Slot, "number">,
+): Promise<number | undefined> {
   const { store, provider, clock } = deps;
   const session = await store.getSession(userId, sessionKey);
-  if (!session?.sandbox || session.epoch !== epoch) return;
+  if (!session?.sandbox || session.epoch !== epoch) return undefined;
   const now = clock.now();
   const { held, idleSince } = await whoHolds(store, session, now);
-  if (session.sandbox.state !== "releasing" && held) return;
+  if (session.sandbox.state !== "releasing" && held) return undefined;
   const { name, createdAt, slot } = session.sandbox;
   const releasing = await store.changeSession(
     userId,
@@ -32,7 +35,7 @@ export async function release(
       },
     },
   );
-  if (!releasing.won) return;
+  if (!releasing.won) return undefined;
   await provider.remove(name);
   const released = await store.changeSession(
     userId,
@@ -44,9 +47,14 @@ export async function release(
       remove: releasing.item.tombstones ? ["sandbox"] : ["sandbox", "dueAt"],
     },
   );
-  if (released.won && slot !== undefined) await store.freeSlot(slot, name);
+  if (!released.won) return undefined;
   const idleMs = idleOf(session, idleSince, now);
-  if (released.won && idleMs > 0) await addUsage(deps, userId, { idleMs });
+  if (idleMs > 0) await addUsage(deps, userId, { idleMs });
+  if (slot === undefined) return undefined;
+  const isHandedOn = slotFor
+    ? await store.takeSlot({ ...slotFor, number: slot }, name)
+    : await store.freeSlot(slot, name);
+  return isHandedOn ? slot : undefined;
 }
 
 /** A turn's sandbox has gone under it before it could begin: the record lets go of it. */

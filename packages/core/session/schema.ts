@@ -30,6 +30,8 @@ export const sandboxSchema = z.discriminatedUnion("state", [
     expiresAt: time,
     /** When its expiry was last pushed out. */
     extendedAt: time,
+    /** Who is extending or moving it, and until when it is his to: whoever else wants it waits for him. */
+    busy: z.strictObject({ by: z.string(), until: time }).optional(),
   }),
   z.strictObject({ state: z.literal("releasing"), ...sandbox }),
 ]);
@@ -62,6 +64,8 @@ export const sessionSchema = z.strictObject({
   tombstones: z.array(z.strictObject({ name: z.string(), until: time })).optional(),
   /** What became of the sandbox it had, while it has none. */
   lost: z.enum(["gone", "released"]).optional(),
+  /** The files of its last sandbox, while it is on the move and has no other yet. */
+  snapshotId: z.string().optional(),
   environment: environmentSchema.optional(),
   createdAt: time,
   lastUsedAt: time,

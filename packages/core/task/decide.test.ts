@@ -28,7 +28,11 @@ describe("what a worker does with a message", () => {
     ["for an older turn", aTask({ turn: 2 }), { kind: "nothing" }],
     ["for one that another holds", aTask({ state: provisioning(now + 9) }), { kind: "wait", ms: 10 }],
     ["for one whose claim runs out now", aTask({ state: provisioning(now) }), { kind: "wait", ms: 1 }],
-    ["for one whose worker died", aTask({ state: provisioning(now - 1) }), { kind: "take over" }],
+    [
+      "for one whose worker died",
+      aTask({ state: provisioning(now - 1) }),
+      { kind: "take over", isRetry: false },
+    ],
     ["for one that runs", aTask({ state: running }), { kind: "nothing" }],
     ["for one that has ended", aTask({ state: ended }), { kind: "nothing" }],
   ])("%s", (_what, task, verdict) => {

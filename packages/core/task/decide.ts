@@ -13,15 +13,22 @@ import type { AgentReport } from "./report.ts";
 import type { Push, Task, TaskError, TaskResult, TaskState } from "./schema.ts";
 import { isTerminal } from "./schema.ts";
 
-export type ClaimVerdict = { kind: "take over" } | { kind: "wait"; ms: number } | { kind: "nothing" };
+/** In the place of a claim whose worker could do nothing more, and said so. */
+export const givenBack = "given back";
+
+export type ClaimVerdict =
+  | { kind: "take over"; isRetry: boolean }
+  | { kind: "wait"; ms: number }
+  | { kind: "nothing" };
 
 /** What a worker does with a turn that it could not claim. */
 export function decideClaim(task: Task | undefined, turn: number, now: number): ClaimVerdict {
   if (!task || task.turn !== turn) return { kind: "nothing" };
   switch (task.state.status) {
     case "provisioning": {
-      const left = task.state.claim.until - now;
-      return left >= 0 ? { kind: "wait", ms: left + 1 } : { kind: "take over" };
+      const { id, until } = task.state.claim;
+      const left = until - now;
+      return left >= 0 ? { kind: "wait", ms: left + 1 } : { kind: "take over", isRetry: id === givenBack };
     }
     case "queued":
     case "running":

@@ -3,7 +3,7 @@ import { NoRoomError, ProviderError, SetupError } from "../errors.ts";
 import { claimMs, claimRenewMs, sandboxSlackMs } from "../limits.ts";
 import type { Room } from "../ports.ts";
 import { forgetSandbox } from "../session/release.ts";
-import { decideClaim, isClaimedBy, retryDelayMs } from "./decide.ts";
+import { decideClaim, givenBack, isClaimedBy, retryDelayMs } from "./decide.ts";
 import { endTurn, failTurn } from "./end.ts";
 import { when } from "./guards.ts";
 import { launch } from "./launch.ts";
@@ -82,7 +82,7 @@ async function claim(
     await work.send({ kind: "provision", taskId, turn }, verdict.ms);
     return undefined;
   }
-  const note = "taken over from a worker that died";
+  const note = verdict.isRetry ? "tried again" : "taken over from a worker that died";
   const change = { set, phase: { ...phase, note } };
   const takenOver = await store.changeTask(taskId, when.claimRanOut(turn, now), change);
   return takenOver.won ? takenOver.item : undefined;
@@ -146,7 +146,7 @@ async function recover(
   const until = clock.now();
   await store.changeTask(taskId, when.claimedBy(turn, claimId), {
     set: {
-      state: { status: "provisioning", claim: { id: claimId, until } },
+      state: { status: "provisioning", claim: { id: givenBack, until } },
       dueAt: until + delayMs + claimMs,
     },
   });

@@ -65,6 +65,36 @@ export function sessionContract(on: Fixture): void {
       expect(await on.store.getSession(userId, "key")).not.toHaveProperty("sandbox");
     });
 
+    it("whose sandbox is extended or moved by one is so by no other, until his time is over", async () => {
+      const userId = on.user();
+      const set = { lastUsedAt: 1, expiresAt: on.now() + 60_000 };
+      await on.store.changeSession(userId, "key", { lease: null }, { set });
+      const mark = (by: string, at: number) =>
+        on.store.changeSession(
+          userId,
+          "key",
+          { lease: null, epoch: 0, notBusyAt: at },
+          {
+            set: {
+              sandbox: {
+                state: "ready",
+                name: "box",
+                createdAt: 1,
+                sessionId: "s",
+                origin: "cold",
+                startedAt: 1,
+                expiresAt: 2,
+                extendedAt: 1,
+                busy: { by, until: at + 10 },
+              },
+            },
+          },
+        );
+      expect(winners(await stampede((i) => mark(`one ${i}`, 100)))).toHaveLength(1);
+      expect((await mark("late", 109)).won).toBe(false);
+      expect(winners(await stampede((i) => mark(`heir ${i}`, 110)))).toHaveLength(1);
+    });
+
     it("that does not exist has no epoch to write at", async () => {
       const outcome = await on.store.changeSession(on.user(), "key", { epoch: 0 }, { set: { epoch: 1 } });
       expect(outcome).toEqual({ won: false, item: undefined });

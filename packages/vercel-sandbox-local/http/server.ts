@@ -1,7 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import type { ResolvedOptions } from "../options.ts";
@@ -24,7 +23,8 @@ export function createHttpServer({ options, routes, control, faults }: ServerPar
   const server = createServer((request, response) => {
     // A client that goes away ends what only it was waiting for: a log stream, a wait.
     const gone = new AbortController();
-    response.on("close", () => gone.abort());
+    // With a reason, for the error that stands in for none takes a stack trace.
+    response.on("close", () => gone.abort("gone"));
     answer(request, response, gone.signal).catch((error: unknown) => {
       options.onLog(`${request.method} ${request.url}: ${String(error)}`);
       response.destroy();
@@ -59,7 +59,7 @@ export function createHttpServer({ options, routes, control, faults }: ServerPar
       await sleep(fault.delayMs, undefined, { ref: false });
       if (fault.drop) return abandon(reply, response);
     }
-    await send(reply, response);
+    await send(reply, response, signal);
   }
 
   /** Faults that come before anything was done. Says whether the request is dealt with. */
@@ -72,7 +72,7 @@ export function createHttpServer({ options, routes, control, faults }: ServerPar
     switch (fault.type) {
       case "status":
         faults.countReply(name, fault.status);
-        await send(errorReply(fault.status, fault.code, fault.message, fault.headers), response);
+        await send(errorReply(fault.status, fault.code, fault.message, fault.headers), response, signal);
         return true;
       case "drop":
         response.destroy();
@@ -146,17 +146,23 @@ async function readJson(body: AsyncIterable<Buffer>, maxBytes: number): Promise<
   }
 }
 
-async function send(reply: Reply, response: ServerResponse): Promise<void> {
+async function send(reply: Reply, response: ServerResponse, signal: AbortSignal): Promise<void> {
   if ("json" in reply) {
     response.writeHead(reply.status, { "content-type": "application/json", ...reply.headers });
     response.end(JSON.stringify(reply.json));
     return;
   }
   response.writeHead(reply.status, { "content-type": reply.contentType });
+  // The headers go out with the first of the stream if that is there, and at once if it is not.
+  const { socket } = response;
+  socket?.cork();
   response.flushHeaders();
-  await pipeline(Readable.from(reply.stream), response).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
-  });
+  process.nextTick(() => socket?.uncork());
+  for await (const chunk of reply.stream) {
+    if (response.destroyed) return;
+    if (!response.write(chunk)) await once(response, "drain", { signal }).catch(() => {});
+  }
+  response.end();
 }
 
 async function abandon(reply: Reply, response: ServerResponse): Promise<void> {

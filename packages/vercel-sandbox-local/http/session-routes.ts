@@ -110,7 +110,7 @@ export function sessionRoutes(world: World, schemas: RequestSchemas): Route[] {
     route("getLogs", "GET", `${base}/:id/cmd/:command/logs`, async (call, id) => {
       const command = call.params[1] ?? "";
       sessionById(world, id);
-      if (!store.readCommand(id, command)) throw new ApiError("not_found", "Command not found.");
+      if (!store.commands(id).read(command)) throw new ApiError("not_found", "Command not found.");
       return { status: 200, contentType: NDJSON, stream: commandLogs(world, id, command, call.signal) };
     }),
 

@@ -19,10 +19,15 @@ export function encodeFrame(header: object, body: Uint8Array = new Uint8Array())
   return Buffer.concat([prefix, json, body]);
 }
 
-/** Frames as they come. Reading one at a time is the backpressure: what is not read waits in the pipe. */
-export async function* readFrames(source: Readable): AsyncGenerator<Frame> {
+/**
+ * Gives each frame to `onFrame` in the tick its last byte came in, until the source ends. What `onFrame` throws,
+ * or a frame that is none, ends it with a rejection.
+ */
+export function readFrames(source: Readable, onFrame: (frame: Frame) => void): Promise<void> {
+  const over = Promise.withResolvers<void>();
   let buffered: Buffer = Buffer.alloc(0);
-  for await (const chunk of source as AsyncIterable<Buffer>) {
+
+  function take(chunk: Buffer): void {
     buffered = buffered.length === 0 ? chunk : Buffer.concat([buffered, chunk]);
     while (buffered.length >= PREFIX_BYTES) {
       const headerBytes = buffered.readUInt32BE(0);
@@ -33,12 +38,23 @@ export async function* readFrames(source: Readable): AsyncGenerator<Frame> {
       }
       const headerEnd = PREFIX_BYTES + headerBytes;
       const end = headerEnd + bodyBytes;
-      if (buffered.length < end) break;
-      yield {
-        header: JSON.parse(buffered.toString("utf8", PREFIX_BYTES, headerEnd)),
-        body: buffered.subarray(headerEnd, end),
-      };
+      if (buffered.length < end) return;
+      const header: unknown = JSON.parse(buffered.toString("utf8", PREFIX_BYTES, headerEnd));
+      const body = buffered.subarray(headerEnd, end);
       buffered = buffered.subarray(end);
+      onFrame({ header, body });
     }
   }
+
+  source.on("data", (chunk: Buffer) => {
+    try {
+      take(chunk);
+    } catch (error) {
+      over.reject(error);
+      source.destroy();
+    }
+  });
+  source.on("error", over.reject);
+  source.on("close", () => over.resolve());
+  return over.promise;
 }

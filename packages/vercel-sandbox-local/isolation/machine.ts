@@ -3,15 +3,14 @@ import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { z } from "zod";
 import { INIT_COMMAND, namespaceArguments } from "./bwrap.ts";
-import { encodeFrame, readFrames } from "./frames.ts";
+import { encodeFrame, type Frame, readFrames } from "./frames.ts";
 import { markedEnvironment, plainArguments, sweep } from "./plain.ts";
 
 export type Isolation = "bwrap" | "none";
 export type OutputStream = "stdout" | "stderr";
 
 export interface CommandEvents {
-  /** Awaited before the next frame is read, so a slow disk slows the writer and not our memory. */
-  onOutput(stream: OutputStream, bytes: Buffer): Promise<void>;
+  onOutput(stream: OutputStream, bytes: Buffer): void;
   onExit(code: number): void;
 }
 
@@ -23,13 +22,24 @@ export interface CommandSpec {
   env: Record<string, string>;
 }
 
+/** A file, the next piece of one, or a directory, to be made with all it lies in. */
+export interface Piece {
+  path: string;
+  kind: "file" | "rest" | "directory";
+  mode: number;
+  bytes: Uint8Array;
+}
+
 /** The processes of one session, all in one namespace, and the line to the init among them. */
 export interface Machine {
+  /** Resolves when init is about to start it. A program that cannot be started has an exit all the same. */
   spawn(spec: CommandSpec, events: CommandEvents): Promise<void>;
   signal(command: string, signal: number): Promise<void>;
   mkdir(path: string, recursive: boolean): Promise<void>;
-  write(path: string, mode: number, append: boolean, bytes: Uint8Array): Promise<void>;
+  /** In this order, up to the first that cannot be written. */
+  write(pieces: Piece[]): Promise<void>;
   open(path: string): Promise<number>;
+  /** Less than `length` at the end of the file alone. */
   read(handle: number, length: number): Promise<Buffer>;
   close(handle: number): Promise<void>;
   /** Resolves when no process of the session is left. */
@@ -81,27 +91,25 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
   let over = false;
 
   const gone = once(process.child, "exit").then(() => undefined);
-  const exited = Promise.all([gone, receive()]).then(end, end);
+  const exited = Promise.all([gone, readFrames(process.output, receive)]).then(end, end);
 
-  async function receive(): Promise<void> {
-    for await (const { header, body } of readFrames(process.output)) {
-      const message = Incoming.parse(header);
-      if ("reply" in message) {
-        settle(message, body);
-        continue;
-      }
-      switch (message.event) {
-        case "ready":
-          ready.resolve();
-          break;
-        case "output":
-          await commands.get(message.command)?.onOutput(message.stream, body);
-          break;
-        case "exit":
-          commands.get(message.command)?.onExit(message.code);
-          commands.delete(message.command);
-          break;
-      }
+  function receive({ header, body }: Frame): void {
+    const message = Incoming.parse(header);
+    if ("reply" in message) {
+      settle(message, body);
+      return;
+    }
+    switch (message.event) {
+      case "ready":
+        ready.resolve();
+        break;
+      case "output":
+        commands.get(message.command)?.onOutput(message.stream, body);
+        break;
+      case "exit":
+        commands.get(message.command)?.onExit(message.code);
+        commands.delete(message.command);
+        break;
     }
   }
 
@@ -163,8 +171,9 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
     async mkdir(path, recursive) {
       await request({ op: "mkdir", path, recursive });
     },
-    async write(path, mode, append, bytes) {
-      await request({ op: "write", path, mode, append }, bytes);
+    async write(pieces) {
+      const entries = pieces.map(({ bytes, ...entry }) => ({ ...entry, length: bytes.length }));
+      await request({ op: "write", entries }, Buffer.concat(pieces.map(({ bytes }) => bytes)));
     },
     async open(path) {
       const { handle } = await request({ op: "open", path });

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { ApiError } from "../http/errors.ts";
+import type { CommandEvents, CommandSpec } from "../isolation/machine.ts";
 import { type CommandLog, createCommandLog, readCommandLog } from "./command-log.ts";
 import { type CommandRecord, newId, SANDBOX_CWD, type SessionRecord } from "./records.ts";
 import { type RunningSession, refusal, runningSession, sessionById, stopped, type World } from "./world.ts";
@@ -12,7 +13,7 @@ export interface LiveCommand {
   /** Resolves at the exit, or when the session ended first; then `record.exitCode` is still null. */
   done: Promise<void>;
   /** Ends the command without an exit code. */
-  cut(): Promise<void>;
+  cut(): void;
 }
 
 export interface CommandRequest {
@@ -72,55 +73,64 @@ async function startCommand(
     startedAt: Date.now(),
     exitCode: null,
   };
-  world.store.saveCommand(record);
-  const log = await createCommandLog(
+  const log = createCommandLog(
     world.store.logFile(session.id, record.id),
     world.options.limits.maxLogBytes,
+    (error) => world.options.onLog(`log of ${record.id}: ${String(error)}`),
   );
   const installMs = isInstall(record) ? world.latency.installMs : 0;
   const done = Promise.withResolvers<void>();
   let over = false;
 
-  async function finish(exitCode: number | null): Promise<void> {
+  function finish(exitCode: number | null): void {
     if (over) return;
     over = true;
-    // A full disk costs the rest of the log, not the API.
-    await log.end().catch((error: unknown) => world.options.onLog(`log of ${record.id}: ${String(error)}`));
+    log.end();
     if (exitCode !== null) {
       record.exitCode = exitCode;
       record.durationMs = Date.now() - record.startedAt;
-      world.store.saveCommand(record);
+      saveExit();
     }
     running.commands.delete(record.id);
     done.resolve();
   }
 
+  function saveExit(): void {
+    try {
+      world.store.commands(session.id).exit(record);
+    } catch (error) {
+      // It comes in between frames: a full disk costs the record of one exit, not the session.
+      world.options.onLog(`exit of ${record.id}: ${String(error)}`);
+    }
+  }
+
   const live: LiveCommand = { record, log, done: done.promise, cut: () => finish(null) };
   running.commands.set(record.id, live);
+  const spec: CommandSpec = {
+    command: record.id,
+    cmd: request.command,
+    args: request.args,
+    cwd: record.cwd,
+    env: { ...BASE_ENVIRONMENT, ...sandbox?.env, ...request.env },
+  };
+  const events: CommandEvents = {
+    onOutput: log.append,
+    onExit(code) {
+      const rest = record.startedAt + installMs - Date.now();
+      if (code !== 0 || rest <= 0) return finish(code);
+      const timer = setTimeout(() => finish(code), rest).unref();
+      live.interrupt = (signal) => {
+        clearTimeout(timer);
+        finish(SIGNALLED + signal);
+      };
+    },
+  };
+  const save = async () => world.store.commands(session.id).start(record);
   try {
-    await running.machine.spawn(
-      {
-        command: record.id,
-        cmd: request.command,
-        args: request.args,
-        cwd: record.cwd,
-        env: { ...BASE_ENVIRONMENT, ...sandbox?.env, ...request.env },
-      },
-      {
-        onOutput: (stream, bytes) => log.append(stream, bytes),
-        onExit: (code) => {
-          const rest = record.startedAt + installMs - Date.now();
-          if (code !== 0 || rest <= 0) return void finish(code);
-          const timer = setTimeout(() => void finish(code), rest).unref();
-          live.interrupt = (signal) => {
-            clearTimeout(timer);
-            void finish(SIGNALLED + signal);
-          };
-        },
-      },
-    );
+    // The record is written while init has the order. Neither is known to the caller before both are done.
+    await Promise.all([running.machine.spawn(spec, events), save()]);
   } catch (error) {
-    await finish(null);
+    finish(null);
     throw refusal(world, session.id, error, record.cwd);
   }
   return live;
@@ -163,7 +173,7 @@ async function signalCommand(
 export function commandRecord(world: World, sessionId: string, commandId: string): CommandRecord {
   const session = sessionById(world, sessionId);
   const live = world.running.get(sessionId)?.commands.get(commandId);
-  const record = live?.record ?? world.store.readCommand(sessionId, commandId);
+  const record = live?.record ?? world.store.commands(sessionId).read(commandId);
   if (!record) throw new ApiError("not_found", "Command not found.");
   if (!live && record.exitCode === null && session.status !== "running") throw stopped();
   return record;
@@ -202,7 +212,7 @@ export async function* commandLogs(
     return;
   }
   yield* readCommandLog(world.store.logFile(sessionId, commandId));
-  if (world.store.readCommand(sessionId, commandId)?.exitCode === null) yield SANDBOX_STOPPED_LINE;
+  if (world.store.commands(sessionId).read(commandId)?.exitCode === null) yield SANDBOX_STOPPED_LINE;
 }
 
 export async function* liveLogs(live: LiveCommand, signal: AbortSignal): AsyncGenerator<Buffer | string> {

@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { extract, type Header } from "tar-stream";
 import { ApiError } from "../http/errors.ts";
-import { type Machine, MachineError } from "../isolation/machine.ts";
+import { type Machine, MachineError, type Piece } from "../isolation/machine.ts";
 import { SANDBOX_CWD } from "./records.ts";
 import { refusal, runningSession, type World } from "./world.ts";
 
@@ -48,8 +48,8 @@ async function* chunks(machine: Machine, handle: number): AsyncGenerator<Buffer>
   try {
     for (;;) {
       const chunk = await machine.read(handle, CHUNK_BYTES);
-      if (chunk.length === 0) return;
       yield chunk;
+      if (chunk.length < CHUNK_BYTES) return;
     }
   } finally {
     await machine.close(handle).catch(() => {});
@@ -97,13 +97,15 @@ export async function unpack(
     entries,
   );
 
+  const batch = createBatch(machine);
+
   async function writeAll(): Promise<void> {
     let count = 0;
     for await (const entry of entries as AsyncIterable<TarEntry>) {
       count += 1;
       try {
         if (count > limits.maxEntries) throw tooLarge(`The upload has over ${limits.maxEntries} entries.`);
-        await writeEntry(machine, entry, cwd, limits.maxEntryBytes);
+        await writeEntry(batch, entry, cwd, limits.maxEntryBytes);
       } catch (error) {
         throw refuse(error);
       }
@@ -114,26 +116,27 @@ export async function unpack(
     // Both, for the tar's iterator waits for ever when its source fails while an entry is being written.
     await Promise.all([writeAll(), reading]);
   } catch (error) {
+    await batch.flush().catch(refuse);
     throw uploadError(reason ?? error);
   }
+  await batch.flush();
 }
 
-async function writeEntry(machine: Machine, entry: TarEntry, cwd: string, maxBytes: number): Promise<void> {
+async function writeEntry(batch: Batch, entry: TarEntry, cwd: string, maxBytes: number): Promise<void> {
   const { header } = entry;
-  const target = entryPath(header, cwd);
+  const target = { path: entryPath(header, cwd), mode: (header.mode ?? DEFAULT_MODE) & 0o777 };
   if (header.type === "directory") {
     entry.resume();
-    await machine.mkdir(target, true);
+    await batch.add({ ...target, kind: "directory", bytes: Buffer.alloc(0) });
     return;
   }
   if ((header.size ?? 0) > maxBytes) throw tooLarge(`"${header.name}" is over ${maxBytes} bytes.`);
-  const mode = (header.mode ?? DEFAULT_MODE) & 0o777;
-  let append = false;
-  for await (const chunk of gathered(entry)) {
-    await machine.write(target, mode, append, chunk);
-    append = true;
+  let kind: Piece["kind"] = "file";
+  for await (const bytes of gathered(entry)) {
+    await batch.add({ ...target, kind, bytes });
+    kind = "rest";
   }
-  if (!append) await machine.write(target, mode, false, Buffer.alloc(0));
+  if (kind === "file") await batch.add({ ...target, kind, bytes: Buffer.alloc(0) });
 }
 
 function entryPath(header: Header, cwd: string): string {
@@ -147,7 +150,7 @@ function entryPath(header: Header, cwd: string): string {
   return path.posix.join(cwd, name);
 }
 
-/** Larger pieces than a tar comes in, for each is a round trip. */
+/** Larger pieces than a tar comes in. */
 async function* gathered(entry: TarEntry): AsyncGenerator<Buffer> {
   let held: Buffer[] = [];
   let size = 0;
@@ -160,6 +163,34 @@ async function* gathered(entry: TarEntry): AsyncGenerator<Buffer> {
     size = 0;
   }
   if (size > 0) yield Buffer.concat(held);
+}
+
+interface Batch {
+  add(piece: Piece): Promise<void>;
+  flush(): Promise<void>;
+}
+
+/** As much at once as an order may hold, for each is a round trip. */
+function createBatch(machine: Machine): Batch {
+  let held: Piece[] = [];
+  let size = 0;
+
+  async function flush(): Promise<void> {
+    if (held.length === 0) return;
+    const pieces = held;
+    held = [];
+    size = 0;
+    await machine.write(pieces);
+  }
+
+  return {
+    flush,
+    async add(piece) {
+      held.push(piece);
+      size += piece.path.length + piece.bytes.length;
+      if (size >= CHUNK_BYTES) await flush();
+    },
+  };
 }
 
 function limited(maxBytes: number, exceeded: () => Error): Transform {

@@ -195,7 +195,7 @@ async function startSession(
   const { store, isolation } = world;
   const root = store.sessionRoot(session.id);
   try {
-    await sleep(world.latency.createMs);
+    if (world.latency.createMs > 0) await sleep(world.latency.createMs);
     if (session.sourceSnapshotId) await restoreFiles(world, session.sourceSnapshotId, root);
     for (const directory of ["vercel/sandbox", "home/vercel-sandbox", "tmp"]) {
       mkdirSync(path.join(root, directory), { recursive: true });
@@ -243,9 +243,9 @@ async function endSession(
   if (running) {
     clearTimeout(running.expiry);
     await running.machine.kill();
-    await Promise.all([...running.commands.values()].map((live) => live.cut()));
+    for (const live of running.commands.values()) live.cut();
     world.running.delete(session.id);
-    await sleep(world.latency.stopMs);
+    if (world.latency.stopMs > 0) await sleep(world.latency.stopMs);
   }
   const snapshot = keeps ? await keepFiles(world, sandbox, session, ending.snapshotting) : undefined;
   store.discard(store.sessionRoot(session.id));

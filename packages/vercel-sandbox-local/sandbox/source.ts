@@ -88,7 +88,7 @@ async function git(machine: Machine, args: string[], env: Record<string, string>
   await machine.spawn(
     { command: newId("command"), cmd: "git", args, cwd: SANDBOX_CWD, env },
     {
-      async onOutput(stream, bytes) {
+      onOutput(stream, bytes) {
         if (stream === "stderr") errors = (errors + bytes.toString("utf8")).slice(-ERROR_TAIL_CHARS);
       },
       onExit: exit.resolve,

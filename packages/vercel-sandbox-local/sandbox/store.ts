@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import {
+  appendFileSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -13,21 +14,21 @@ import {
 import { createServer, type Server } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
-import type { CommandRecord, SandboxRecord, SessionRecord, SnapshotRecord } from "./records.ts";
+import { type CommandRecords, openCommandRecords } from "./command-records.ts";
+import type { SandboxRecord, SessionRecord, SnapshotRecord } from "./records.ts";
 
 const run = promisify(execFile);
-// It comes from a URL and becomes a file's name.
-const COMMAND_ID = /^cmd_[0-9a-f]+$/;
 
 /**
  * Everything the API remembers, and where:
  *   sandboxes/<id>.json
- *   sessions/<id>/session.json · commands/<id>.json · commands/<id>.ndjson · root/{vercel,home,tmp}
+ *   sessions/<id>/session.json · commands.ndjson · <command's id>.ndjson · root/{vercel,home,tmp}
  *   snapshots/<id>/snapshot.json · root/…
  *   etc/ (every sandbox's /etc) · trash/ (what is being removed)
  *
  * Records are written in the tick that changes them in memory, so that no two writers can finish in the wrong
- * order; each is a small file, replaced by rename.
+ * order. Each is a file of lines, of which the last whole one counts: a new file for every change, renamed over the
+ * old, takes some file systems a millisecond. Opening the store leaves one line of each.
  */
 export interface Store {
   readonly dataDir: string;
@@ -37,8 +38,7 @@ export interface Store {
   saveSandbox(record: SandboxRecord): void;
   saveSession(record: SessionRecord): void;
   saveSnapshot(record: SnapshotRecord): void;
-  saveCommand(record: CommandRecord): void;
-  readCommand(sessionId: string, commandId: string): CommandRecord | undefined;
+  commands(sessionId: string): CommandRecords;
   removeSandbox(record: SandboxRecord): void;
   sessionRoot(sessionId: string): string;
   snapshotRoot(snapshotId: string): string;
@@ -56,11 +56,10 @@ export async function openStore(directory: string, onLog: (line: string) => void
     mkdirSync(path.join(dataDir, name), { recursive: true });
   }
   const removals = new Set<Promise<void>>();
+  const commands = new Map<string, CommandRecords>();
   const sessionDir = (id: string) => path.join(dataDir, "sessions", id);
   const snapshotDir = (id: string) => path.join(dataDir, "snapshots", id);
   const sandboxFile = (id: string) => path.join(dataDir, "sandboxes", `${id}.json`);
-  const commandFile = (sessionId: string, id: string) =>
-    path.join(sessionDir(sessionId), "commands", `${id}.json`);
 
   function discard(target: string): void {
     if (!existsSync(target)) return;
@@ -83,22 +82,21 @@ export async function openStore(directory: string, onLog: (line: string) => void
     snapshots: new Map(),
     saveSandbox(record) {
       store.sandboxes.set(record.id, record);
-      writeRecord(sandboxFile(record.id), record);
+      appendRecord(sandboxFile(record.id), record);
     },
     saveSession(record) {
       store.sessions.set(record.id, record);
-      writeRecord(path.join(sessionDir(record.id), "session.json"), record);
+      appendRecord(path.join(sessionDir(record.id), "session.json"), record);
     },
     saveSnapshot(record) {
       store.snapshots.set(record.id, record);
-      writeRecord(path.join(snapshotDir(record.id), "snapshot.json"), record);
+      appendRecord(path.join(snapshotDir(record.id), "snapshot.json"), record);
     },
-    saveCommand(record) {
-      writeRecord(commandFile(record.sessionId, record.id), record);
-    },
-    readCommand(sessionId, commandId) {
-      if (!COMMAND_ID.test(commandId)) return undefined;
-      return readRecord<CommandRecord>(commandFile(sessionId, commandId), onLog);
+    commands(sessionId) {
+      const file = path.join(sessionDir(sessionId), "commands.ndjson");
+      const records = commands.get(sessionId) ?? openCommandRecords(file, onLog);
+      commands.set(sessionId, records);
+      return records;
     },
     removeSandbox(record) {
       store.sandboxes.delete(record.id);
@@ -106,12 +104,13 @@ export async function openStore(directory: string, onLog: (line: string) => void
       for (const session of store.sessions.values()) {
         if (session.sandboxId !== record.id) continue;
         store.sessions.delete(session.id);
+        commands.delete(session.id);
         discard(sessionDir(session.id));
       }
     },
     sessionRoot: (id) => path.join(sessionDir(id), "root"),
     snapshotRoot: (id) => path.join(snapshotDir(id), "root"),
-    logFile: (sessionId, id) => path.join(sessionDir(sessionId), "commands", `${id}.ndjson`),
+    logFile: (sessionId, id) => path.join(sessionDir(sessionId), `${id}.ndjson`),
     discard,
     async close() {
       await Promise.all(removals);
@@ -127,7 +126,7 @@ export async function openStore(directory: string, onLog: (line: string) => void
   for (const id of readdirSync(path.join(dataDir, "sessions"))) {
     const session = readRecord<SessionRecord>(path.join(sessionDir(id), "session.json"), onLog);
     if (session) store.sessions.set(id, session);
-    // A command that was starting while its sandbox was deleted wrote its record after all.
+    // An API that was killed had made the directory and not the record.
     else discard(sessionDir(id));
   }
   for (const id of readdirSync(path.join(dataDir, "snapshots"))) {
@@ -177,7 +176,13 @@ function keep<T extends { id: string }>(map: Map<string, T>, record: T | undefin
 
 function readRecord<T>(file: string, onLog: (line: string) => void): T | undefined {
   try {
-    return JSON.parse(readFileSync(file, "utf8")) as T;
+    const text = readFileSync(file, "utf8");
+    const lines = text.split("\n");
+    // What follows the last newline is half a line, unless it is all there is.
+    const line = lines.at(-2) ?? text;
+    const record: T = JSON.parse(line);
+    if (text !== `${line}\n`) replaceFile(file, `${line}\n`);
+    return record;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT")
       onLog(`unreadable record ${file}: ${String(error)}`);
@@ -185,12 +190,12 @@ function readRecord<T>(file: string, onLog: (line: string) => void): T | undefin
   }
 }
 
-function writeRecord(file: string, record: object): void {
+function appendRecord(file: string, record: object): void {
   mkdirSync(path.dirname(file), { recursive: true });
-  writeAtomically(file, JSON.stringify(record));
+  appendFileSync(file, `${JSON.stringify(record)}\n`);
 }
 
-function writeAtomically(file: string, text: string): void {
+function replaceFile(file: string, text: string): void {
   const draft = `${file}.${randomBytes(4).toString("hex")}.tmp`;
   writeFileSync(draft, text);
   renameSync(draft, file);

@@ -1,10 +1,21 @@
 // The first process of a sandbox. It runs inside the namespace, takes orders from the API on stdin, and
 // answers on stdout; `../machine.ts` is the other end and `../frames.ts` describes the frames.
 // Plain JavaScript with no imports but Node's own: stripping types would double the start of every sandbox.
+// File operations are synchronous: whom they hold up is this sandbox alone, and a thread's turn takes longer.
 import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { constants } from "node:fs";
-import { lstat, mkdir, open, realpath, stat } from "node:fs/promises";
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { constants as osConstants } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
@@ -20,9 +31,7 @@ const EXIT_NOT_EXECUTABLE = 126;
 const root = process.argv[2] ?? "";
 
 const running = new Map();
-const handles = new Map();
 const sources = new Set();
-let nextHandle = 1;
 let blocked = false;
 
 const operations = { spawn: start, signal, mkdir: makeDirectory, write, open: openForRead, read, close };
@@ -42,35 +51,38 @@ process.stdin.on("close", shutDown);
 process.stdin.on("data", frameReader(handle));
 send({ event: "ready" });
 
-async function handle(header, body) {
+function handle(header, body) {
+  let result;
   try {
-    const result = (await operations[header.op](header, body)) ?? {};
-    send({ reply: header.id, ok: true, ...result.fields }, result.body);
+    result = operations[header.op](header, body) ?? {};
   } catch (error) {
     send({ reply: header.id, ok: false, code: error.code ?? "EIO", message: error.message });
-  }
-}
-
-async function start({ command, cmd, args, cwd, env }) {
-  const directory = await inside(cwd);
-  if (!(await stat(directory)).isDirectory()) throw coded("ENOTDIR", `not a directory: ${cwd}`);
-  const child = spawn(cmd, args, {
-    cwd: directory,
-    env,
-    detached: true,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const spawned = await Promise.race([
-    once(child, "spawn").then(() => null),
-    new Promise((resolve) => child.once("error", resolve)),
-  ]);
-  if (spawned) {
-    const notFound = spawned.code === "ENOENT";
-    const text = `${cmd}: ${notFound ? "command not found" : spawned.message}\n`;
-    send({ event: "output", command, stream: "stderr" }, Buffer.from(text));
-    send({ event: "exit", command, code: notFound ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE });
     return;
   }
+  send({ reply: header.id, ok: true, ...result.fields }, result.body);
+  result.afterwards?.();
+}
+
+// The answer goes out before the fork, which copies all of this process's page tables: the API need not wait, and
+// no later order is looked at before the fork is done.
+function start({ command, cmd, args, cwd, env }) {
+  const directory = inside(cwd);
+  if (!statSync(directory).isDirectory()) throw coded("ENOTDIR", `not a directory: ${cwd}`);
+  return {
+    afterwards() {
+      try {
+        launch(command, cmd, args, { cwd: directory, env });
+      } catch (error) {
+        notStarted(command, cmd, error);
+      }
+    },
+  };
+}
+
+function launch(command, cmd, args, where) {
+  const child = spawn(cmd, args, { ...where, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  child.once("error", (error) => notStarted(command, cmd, error));
+  if (child.pid === undefined) return;
   running.set(command, child);
   const meter = { bytes: 0, open: true };
   forward(child.stdout, command, "stdout", meter);
@@ -78,6 +90,13 @@ async function start({ command, cmd, args, cwd, env }) {
   child.once("exit", (code, killedBy) => {
     void finish(child, command, meter, code ?? 128 + osConstants.signals[killedBy]);
   });
+}
+
+function notStarted(command, cmd, error) {
+  const notFound = error.code === "ENOENT";
+  const text = `${cmd}: ${notFound ? "command not found" : error.message}\n`;
+  send({ event: "output", command, stream: "stderr" }, Buffer.from(text));
+  send({ event: "exit", command, code: notFound ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE });
 }
 
 function forward(source, command, stream, meter) {
@@ -101,7 +120,9 @@ async function finish(child, command, meter, code) {
 }
 
 async function drained(child, meter) {
-  const closed = once(child, "close").then(() => true);
+  const closed = new Promise((resolve) => child.once("close", () => resolve(true)));
+  // Mostly the pipes end with the process, and no timer is needed to tell.
+  if (await Promise.race([closed, turn(false)])) return;
   const limit = meter.bytes + DRAIN_BYTES;
   for (let round = 0; round < DRAIN_ROUNDS; ) {
     const before = meter.bytes;
@@ -124,60 +145,68 @@ function signal({ command, signal: number }) {
   }
 }
 
-async function makeDirectory({ path: target, recursive }) {
-  await mkdir(await inside(target), { recursive });
+function makeDirectory({ path: target, recursive }) {
+  mkdirSync(inside(target), { recursive });
 }
 
-async function write({ path: target, mode, append }, body) {
-  const file = await inside(target);
-  if (!append) await mkdir(path.dirname(file), { recursive: true });
+function write({ entries }, body) {
+  let position = 0;
+  for (const { path: target, kind, mode, length } of entries) {
+    if (kind === "directory") makeDirectory({ path: target, recursive: true });
+    else writeOne(target, kind === "rest", mode, body.subarray(position, position + length));
+    position += length;
+  }
+}
+
+function writeOne(target, append, mode, bytes) {
+  const file = inside(target);
+  if (!append) mkdirSync(path.dirname(file), { recursive: true });
   const how = append ? constants.O_APPEND : constants.O_TRUNC;
   // O_NONBLOCK: a fifo in the place of the file must answer, not hang.
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_NONBLOCK | how;
-  const handle = await open(file, flags, mode);
+  const handle = openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_NONBLOCK | how, mode);
   try {
-    if (!(await handle.stat()).isFile()) throw coded("EINVAL", `not a regular file: ${target}`);
-    await handle.writeFile(body);
-    if (!append) await handle.chmod(mode);
+    if (!fstatSync(handle).isFile()) throw coded("EINVAL", `not a regular file: ${target}`);
+    writeFileSync(handle, bytes);
+    if (!append) fchmodSync(handle, mode);
   } finally {
-    await handle.close();
+    closeSync(handle);
   }
 }
 
-async function openForRead({ path: target }) {
-  const handle = await open(await inside(target), constants.O_RDONLY | constants.O_NONBLOCK);
-  const stats = await handle.stat();
+function openForRead({ path: target }) {
+  const handle = openSync(inside(target), constants.O_RDONLY | constants.O_NONBLOCK);
+  const stats = fstatSync(handle);
   if (!stats.isFile()) {
-    await handle.close();
+    closeSync(handle);
     throw coded(stats.isDirectory() ? "EISDIR" : "EINVAL", `not a regular file: ${target}`);
   }
-  const id = nextHandle++;
-  handles.set(id, handle);
-  return { fields: { handle: id } };
+  return { fields: { handle } };
 }
 
-async function read({ handle, length }) {
+function read({ handle, length }) {
   const buffer = Buffer.allocUnsafe(length);
-  const { bytesRead } = await handles.get(handle).read(buffer, 0, length);
-  return { body: buffer.subarray(0, bytesRead) };
+  // The kernel's own files come in shorter pieces than were asked for.
+  for (let filled = 0; ; ) {
+    const bytesRead = readSync(handle, buffer, filled, length - filled);
+    filled += bytesRead;
+    if (bytesRead === 0 || filled === length) return { body: buffer.subarray(0, filled) };
+  }
 }
 
-async function close({ handle }) {
-  const opened = handles.get(handle);
-  handles.delete(handle);
-  await opened?.close();
+function close({ handle }) {
+  closeSync(handle);
 }
 
 // In a namespace every path is inside. Without one, a symlink must not lead the API out of the directory.
-async function inside(target) {
+function inside(target) {
   const absolute = path.posix.resolve("/vercel/sandbox", target);
   if (!root) return absolute;
   const mapped = path.join(root, absolute);
   for (let existing = mapped; ; existing = path.dirname(existing)) {
-    const real = await realpath(existing).catch(absent);
+    const real = unlessAbsent(realpathSync.native, existing);
     if (real === undefined) {
       // A link to what is not there yet: opening it would make the file it leads to.
-      if ((await lstat(existing).catch(absent))?.isSymbolicLink()) break;
+      if (unlessAbsent(lstatSync, existing)?.isSymbolicLink()) break;
       continue;
     }
     if (real !== root && !real.startsWith(`${root}/`)) break;
@@ -186,9 +215,13 @@ async function inside(target) {
   throw coded("EACCES", `outside the sandbox: ${target}`);
 }
 
-function absent(error) {
-  if (error.code === "ENOENT") return undefined;
-  throw error;
+function unlessAbsent(ask, target) {
+  try {
+    return ask(target);
+  } catch (error) {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  }
 }
 
 function shutDown() {
@@ -224,7 +257,7 @@ function frameReader(onFrame) {
       const end = headerEnd + buffered.readUInt32BE(4);
       if (buffered.length < end) return;
       const header = JSON.parse(buffered.toString("utf8", 8, headerEnd));
-      void onFrame(header, buffered.subarray(headerEnd, end));
+      onFrame(header, buffered.subarray(headerEnd, end));
       buffered = buffered.subarray(end);
     }
   };
