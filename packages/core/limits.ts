@@ -44,6 +44,8 @@ export const warmAtOnce = 5;
 
 /** A sandbox's expiry is pushed out by at most one call in this time, but where a turn needs it sooner. */
 export const extendEveryMs = minute;
+/** How long others wait for someone who makes a session's sandbox before they look for it themselves. */
+export const createPatienceMs = 30 * second;
 /** How long extending or moving a sandbox may take before another tries. */
 export const sandboxBusyMs = minute;
 /** How often whoever waits for another's create looks. */

@@ -231,6 +231,8 @@ export interface ExecutionResult {
 
 export interface ListedSandbox {
   name: string;
+  /** False for one whose time is over, which is kept to be resumed. */
+  isRunning: boolean;
   createdAt: number;
   tags: Readonly<Record<string, string>>;
 }

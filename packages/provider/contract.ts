@@ -43,6 +43,15 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       }
       throw new Error(`${name} did not stop`);
     };
+    const listed = async (name: string) => {
+      for (let cursor: string | undefined, first = true; first || cursor; first = false) {
+        const page = await provider.list({ stage }, cursor);
+        const found = page.items.find((sandbox) => sandbox.name === name);
+        if (found) return found;
+        cursor = page.next;
+      }
+      return undefined;
+    };
     const aRunDir = () => `/tmp/concierge/task_${randomUUID()}-1`;
     const alive = (sandbox: SandboxRef, runDir: string) =>
       expect.poll(() => opened.isAlive(sandbox, runDir), { timeout: 10_000 });
@@ -64,14 +73,7 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
 
     it("lists a stage's, with their tags, over however many pages", async () => {
       const { name: mine } = await create();
-      const listed = [];
-      for (let cursor: string | undefined, first = true; first || cursor; first = false) {
-        const page = await provider.list({ stage }, cursor);
-        listed.push(...page.items);
-        cursor = page.next;
-      }
-      const found = listed.find((sandbox) => sandbox.name === mine);
-      expect(found?.tags).toMatchObject({ app: "contract", stage });
+      expect(await listed(mine)).toMatchObject({ isRunning: true, tags: { app: "contract", stage } });
       expect((await provider.list({ stage: "another" })).items).toEqual([]);
     });
 
@@ -111,6 +113,7 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       const late = provider.writeFiles(sandbox, [{ path: "/tmp/late", content: "" }]);
       await expect(late).rejects.toMatchObject({ kind: expect.stringMatching(/^(gone|stopped)$/) });
       expect(await healthOf(sandbox.name)).toBe("resumable");
+      expect(await listed(sandbox.name)).toMatchObject({ isRunning: false });
 
       const resumed = await provider.resume(sandbox.name);
       expect(resumed.sessionId).not.toBe(sandbox.sessionId);

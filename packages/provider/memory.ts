@@ -149,10 +149,15 @@ export function createMemoryProvider({
     },
 
     async list({ stage }) {
-      const all = [...sandboxes.keys()].flatMap((name) => running(name) ?? []);
+      const all = [...sandboxes.keys()].flatMap((name) => known(name) ?? []);
       const items = all
         .filter(({ tags }) => tags.stage === stage)
-        .map(({ name, createdAt, tags }) => ({ name, createdAt, tags }));
+        .map(({ name, createdAt, tags, state }) => ({
+          name,
+          createdAt,
+          tags,
+          isRunning: state === "running",
+        }));
       return { items, next: undefined };
     },
 

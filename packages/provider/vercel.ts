@@ -213,7 +213,12 @@ export function createVercelProvider({ baseUrl, ...credentials }: ProviderOption
         }),
       );
       return {
-        items: page.sandboxes.map(({ name, createdAt, tags = {} }) => ({ name, createdAt, tags })),
+        items: page.sandboxes.map(({ name, createdAt, status, tags = {} }) => ({
+          name,
+          createdAt,
+          tags,
+          isRunning: !settled.has(status),
+        })),
         next: page.pagination.next ?? undefined,
       };
     },

@@ -43,7 +43,7 @@ async function moveIn(
   const { deps, wish, session, steps } = tried;
   const { store, provider, clock } = deps;
   const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
-  const [{ number: slot }, found] = await Promise.all([
+  const [slot, found] = await Promise.all([
     takeSlot(deps, warm.name, owner),
     steps.step("probing", warm.name, () => probe(deps, wish.userId, warm)),
   ]);
@@ -70,13 +70,13 @@ async function moveIn(
     await giveUpWarm();
     return undefined;
   }
-  await removeOld(tried);
+  await removeOld(tried, outcome.item);
   return roomOf(tried, warm, epoch, "warm", told(replaced, false));
 }
 
 async function create(tried: Attempt, replaced: Replaced | undefined): Promise<Room | undefined> {
   const { deps, wish, session } = tried;
-  const { store, provider, clock, config } = deps;
+  const { store, clock, config } = deps;
   const epoch = session.epoch + 1;
   const name = sandboxName(limits.app, config.stage, sessionId(wish.userId, wish.sessionKey), epoch);
   const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
@@ -92,9 +92,9 @@ async function create(tried: Attempt, replaced: Replaced | undefined): Promise<R
         state: "creating",
         name,
         createdAt,
-        slot: taken.number,
+        slot: taken,
         by: wish.by,
-        until: createdAt + limits.longestCreateMs,
+        until: createdAt + limits.createPatienceMs,
         ...(snapshotId !== undefined && { snapshotId }),
       },
       // Until there is another, so that whoever tries again can tell of it.
@@ -110,10 +110,8 @@ async function create(tried: Attempt, replaced: Replaced | undefined): Promise<R
 
   try {
     // Only now: whoever lost the session meanwhile must not take from it what another turn may be running in.
-    await removeOld(tried, { keepSnapshots: snapshotId !== undefined });
-    // What was claimed for the session by someone who died before it was its.
-    if (taken.over !== undefined && taken.over !== session.sandbox?.name) await provider.remove(taken.over);
-    const slot = await confirmSlot(deps, taken.number, name, owner);
+    await removeOld(tried, intent.item, { keepSnapshots: snapshotId !== undefined });
+    const slot = await confirmSlot(deps, taken, name, owner);
     const made = { ...(await makeFrom(tried, name, createdAt, snapshotId)), slot };
     const isOurs = await isReady(tried, intent.item, made);
     const kept = made.origin === "snapshot" && snapshotId !== undefined;
@@ -214,12 +212,16 @@ async function abandon({ deps, wish }: Attempt, intent: Session): Promise<void> 
   if (sandbox.slot !== undefined) await store.freeSlot(sandbox.slot, sandbox.name);
 }
 
-async function removeOld({ deps, session }: Attempt, options = { keepSnapshots: false }): Promise<void> {
+/** All that the session had before and that may still be there, whoever failed to take it away: it goes before another comes. */
+async function removeOld(
+  { deps, session }: Attempt,
+  { tombstones = [] }: Session,
+  options = { keepSnapshots: false },
+): Promise<void> {
+  for (const { name } of tombstones) await deps.provider.remove(name, options);
   const old = session.sandbox;
-  if (!old) return;
-  await deps.provider.remove(old.name, options);
   // Where the new one brought a slot of its own this is another's; else it has the new one's name by now.
-  if (old.slot !== undefined) await deps.store.freeSlot(old.slot, old.name);
+  if (old?.slot !== undefined) await deps.store.freeSlot(old.slot, old.name);
 }
 
 function told(replaced: Replaced | undefined, kept: boolean): Room["replaced"] {

@@ -59,7 +59,7 @@ async function makeWarm(deps: SandboxDeps): Promise<boolean> {
 
 async function tookSlot(deps: SandboxDeps, name: string): Promise<number | undefined> {
   try {
-    return (await takeSlot(deps, name, { pool: "warm" })).number;
+    return await takeSlot(deps, name, { pool: "warm" });
   } catch (error) {
     if (error instanceof NoRoomError) return undefined;
     throw error;

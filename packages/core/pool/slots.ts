@@ -12,19 +12,13 @@ type RecordDeps = Pick<RoomDeps, "store" | "clock" | "config">;
 /** Whose sandbox a slot is for: a session's, or nobody's yet. */
 export type SlotOwner = { userId: string; sessionKey: string } | { pool: "warm" | "base" };
 
-export interface TakenSlot {
-  number: number;
-  /** The sandbox that had it before, which must be gone before there is another. */
-  over?: string;
-}
-
 /**
  * Takes a slot before a sandbox is made. There are as many as there may be sandboxes, each taken by one conditional
  * write, so that the cap holds whoever races. A session that has one already goes on with it. Where all are taken,
  * the least recently used session that nobody holds is released for it; where there is none, that is a `NoRoomError`,
  * and nothing was made.
  */
-export async function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): Promise<TakenSlot> {
+export async function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): Promise<number> {
   const { store, clock, config } = deps;
   for (let tries = 0; tries < slotTries; tries++) {
     const slots = await store.listSlots();
@@ -33,14 +27,14 @@ export async function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): 
     // One that was made ahead brings its own; else the one that the session's sandbox before had.
     const own = slots.find((taken) => taken.name === name) ?? slots.find((taken) => isOf(taken, owner));
     if (own) {
-      if (await store.takeSlot({ ...slot, number: own.number }, own.name))
-        return { number: own.number, ...(own.name !== name && { over: own.name }) };
+      if (own.name !== name) await removeUnnamed(deps, own);
+      if (await store.takeSlot({ ...slot, number: own.number }, own.name)) return own.number;
       continue;
     }
     const theirs = "userId" in owner ? ofUser(slots, owner.userId) : [];
     if ("userId" in owner && theirs.length >= config.poolMaxPerUser) {
       const number = await takeOver(deps, theirs, slot, tries, owner.userId);
-      if (number !== undefined) return { number };
+      if (number !== undefined) return number;
       await clock.sleep(createPollMs);
       continue;
     }
@@ -49,12 +43,12 @@ export async function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): 
     if (number === undefined) {
       if ("pool" in owner) throw new NoRoomError("There is no room for a sandbox made ahead.");
       const handedOn = await takeOver(deps, slots, slot, tries);
-      if (handedOn !== undefined) return { number: handedOn };
+      if (handedOn !== undefined) return handedOn;
       await clock.sleep(createPollMs);
       continue;
     }
     if (!(await store.takeSlot({ ...slot, number }))) continue;
-    if (!("userId" in owner) || (await staysUnderUserCap(deps, owner.userId))) return { number };
+    if (!("userId" in owner) || (await staysUnderUserCap(deps, owner.userId))) return number;
     // Of those who took one at the same time each looks after he took: too many may give theirs back, none too few.
     await store.freeSlot(number, name);
   }
@@ -64,6 +58,15 @@ export async function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): 
 const slotTries = 50;
 /** One that is being given up is left to whoever does it, for so many looks. */
 const releasingTries = 20;
+
+/** What was claimed for the session by someone who died before it was its: it goes before there is another. */
+async function removeUnnamed(
+  { store, provider }: RoomDeps,
+  { name, userId = "", sessionKey = "" }: Slot,
+): Promise<void> {
+  const session = await store.getSession(userId, sessionKey);
+  if (session?.sandbox?.name !== name) await provider.remove(name);
+}
 
 /**
  * Makes sure of the slot once a record names the sandbox, which from then on nobody frees it under: whoever took it
@@ -77,13 +80,13 @@ export async function confirmSlot(
 ): Promise<number> {
   const slots = await deps.store.listSlots();
   const isOurs = slots.some((slot) => slot.number === number && slot.name === name);
-  return isOurs ? number : (await takeSlot(deps, name, owner)).number;
+  return isOurs ? number : await takeSlot(deps, name, owner);
 }
 
 /** Whoever lost the session gives its slot back: to the sandbox that the session has by now, or to anyone. */
 export async function giveBackSlot(
   { store, clock }: Pick<RoomDeps, "store" | "clock">,
-  { number }: TakenSlot,
+  number: number,
   name: string,
   owner: { userId: string; sessionKey: string },
 ): Promise<void> {

@@ -4,6 +4,7 @@ import type { EndingDeps } from "../deps.ts";
 import { app, longestCreateMs } from "../limits.ts";
 import { inParallel } from "../parallel.ts";
 import { refill } from "../pool/index.ts";
+import type { Slot } from "../pool/schema.ts";
 import { freeStaleSlots } from "../pool/slots.ts";
 import type { ListedSandbox } from "../ports.ts";
 import { reapSession } from "../session/reap.ts";
@@ -105,14 +106,15 @@ async function reapSessions(sweep: Sweep): Promise<void> {
 /** From the provider's side: what runs and nobody names goes; then the pool is cut to its cap, or filled up. */
 async function reapSandboxes(sweep: Sweep): Promise<void> {
   const { deps, report, dryRun } = sweep;
+  const slots = await deps.store.listSlots();
   let cursor: string | undefined;
   let live = 0;
   do {
     const page = await deps.provider.list({ stage: deps.config.stage }, cursor);
     const ours = page.items.filter(({ tags }) => tags.app === app && tags.stage === deps.config.stage);
     await each(sweep, ours, async (sandbox) => {
-      if (await isNamed(deps, sandbox)) live += 1;
-      else await deleteOrphan(sweep, sandbox.name);
+      if (!(await isNamed(deps, sandbox, slots))) await deleteOrphan(sweep, sandbox.name);
+      else if (sandbox.isRunning) live += 1;
     });
     cursor = page.next;
   } while (cursor && deps.clock.now() < sweep.until);
@@ -152,6 +154,7 @@ async function evict({ deps, report, dryRun, until }: Sweep, excess: number): Pr
 async function isNamed(
   { store, clock }: EndingDeps,
   { name, createdAt, tags }: ListedSandbox,
+  slots: readonly Slot[],
 ): Promise<boolean> {
   if (clock.now() - createdAt < longestCreateMs) return true;
   if (tags.pool === "base") {
@@ -162,7 +165,9 @@ async function isNamed(
   if (warm && warm.state !== "claimed") return true;
   // Its session may be about to have it.
   if (warm && clock.now() - warm.claimedAt < longestCreateMs) return true;
-  const [userId = "", key = ""] = warm ? [warm.userId, warm.sessionKey] : [tags.user, tags.session];
+  // One that was made ahead may outlive its record; its slot says whose it is for as long as it is anybody's.
+  const slot = slots.find((taken) => taken.name === name);
+  const { userId = tags.user ?? "", sessionKey: key = tags.session ?? "" } = warm ?? slot ?? {};
   return (await store.getSession(userId, key))?.sandbox?.name === name;
 }
 

@@ -1,4 +1,5 @@
 import type { SandboxDeps } from "../deps.ts";
+import { longestCreateMs } from "../limits.ts";
 import { giveUp } from "./decide.ts";
 import { release, whoHolds } from "./release.ts";
 import type { Session } from "./schema.ts";
@@ -33,7 +34,7 @@ export async function reapSession(
 
 /** Gone, or never made by whoever began to. One whose time is over but that can be resumed is still the session's. */
 async function isGone({ provider, clock }: SandboxDeps, { sandbox }: Session): Promise<boolean> {
-  if (sandbox?.state === "creating") return sandbox.until <= clock.now();
+  if (sandbox?.state === "creating") return sandbox.createdAt + longestCreateMs <= clock.now();
   if (sandbox?.state !== "ready") return false;
   return (await provider.probe(sandbox.name)).health === "gone";
 }
