@@ -4,6 +4,8 @@ import { configDefaults, defineConfig } from "vitest/config";
 /** What is about sandboxes that are isolated, or about what runs in them. */
 const needIsolation = [
   "test/e2e/**",
+  "test/security/**",
+  "packages/sessions/processes.test.ts",
   "packages/local/cli.test.ts",
   "packages/local/stack.test.ts",
   "packages/provider/provider.test.ts",

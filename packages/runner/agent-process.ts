@@ -5,7 +5,7 @@ import type { Pipes } from "./pipes.ts";
 import type { Stream } from "./protocol.ts";
 
 const { spawn } = process.getBuiltinModule("node:child_process");
-const { closeSync, statSync } = process.getBuiltinModule("node:fs");
+const { closeSync, openSync, statSync } = process.getBuiltinModule("node:fs");
 const net = process.getBuiltinModule("node:net");
 const { setImmediate: nextRound, setTimeout: sleep } = process.getBuiltinModule("node:timers/promises");
 
@@ -34,6 +34,8 @@ export interface AgentCommand {
   args: readonly string[];
   cwd: string;
   env: NodeJS.ProcessEnv;
+  /** What it reads on its standard input; absent for nothing. */
+  stdinPath?: string | undefined;
   pipes: Promise<Pipes>;
   pipeGraceMs: number;
   onOutput(stream: Stream, bytes: Buffer): void;
@@ -49,17 +51,20 @@ export async function startAgent(command: AgentCommand): Promise<AgentProcess> {
   if (!command.mayStart()) throw new Error("the turn is over");
   const startedMs = uptimeMs();
   let child: ChildProcess;
+  let stdin: number | undefined;
   try {
+    if (command.stdinPath !== undefined) stdin = openSync(command.stdinPath, "r");
     child = spawn(command.file, command.args, {
       cwd: command.cwd,
       env: command.env,
-      stdio: ["ignore", stdout.writeFd, stderr.writeFd],
+      stdio: [stdin ?? "ignore", stdout.writeFd, stderr.writeFd],
       // Its own session and process group, so that all of it can be killed at once.
       detached: true,
     });
   } finally {
     closeSync(stdout.writeFd);
     closeSync(stderr.writeFd);
+    if (stdin !== undefined) closeSync(stdin);
   }
   const exited = waitForExit(child, startedMs);
   const pid = child.pid;

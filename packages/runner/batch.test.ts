@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createBatcher, READY_BATCH_BYTES } from "./batch.ts";
-import { MAX_BATCH_BYTES } from "./protocol.ts";
+import { MAX_BATCH_BYTES, MAX_BATCH_CHUNKS } from "./protocol.ts";
 
 const BATCH_MS = 250;
 const AT = "2026-01-01T00:00:00.000Z";
@@ -39,13 +39,12 @@ test("what one stream wrote in a row is one chunk, in the order in which it arri
     ["stdout", "d"],
   ] as const;
   for (const [stream, text] of arrivals) batcher.add(stream, Buffer.from(text), AT);
-  expect(batcher.take()?.map(({ stream, data }) => [stream, Buffer.from(data, "base64").toString()])).toEqual(
-    [
-      ["stdout", "ab"],
-      ["stderr", "c"],
-      ["stdout", "d"],
-    ],
-  );
+  const base64 = (text: string) => Buffer.from(text).toString("base64");
+  expect(batcher.take()).toEqual([
+    { stream: "stdout", at: AT, data: base64("ab") },
+    { stream: "stderr", at: AT, data: base64("c") },
+    { stream: "stdout", at: AT, data: base64("d") },
+  ]);
 });
 
 test("an open batch that holds nothing is closed without a post", () => {
@@ -53,4 +52,28 @@ test("an open batch that holds nothing is closed without a post", () => {
   batcher.open(0);
   expect([batcher.isEmpty(), batcher.take()]).toEqual([true, undefined]);
   expect(batcher.dueInMs(0)).toBe(Number.POSITIVE_INFINITY);
+});
+
+test("what the agent said stands where it was understood, and counts toward the bound", () => {
+  const batcher = createBatcher(BATCH_MS);
+  const event = { kind: "text", text: "hello" } as const;
+  batcher.add("stdout", Buffer.from("a"), AT);
+  batcher.addEvent(event, AT);
+  batcher.add("stdout", Buffer.from("b"), AT);
+  const left = MAX_BATCH_BYTES - 2 - JSON.stringify(event).length;
+  expect([batcher.hasRoomFor(left), batcher.hasRoomFor(left + 1)]).toEqual([true, false]);
+  expect(batcher.take()).toMatchObject([
+    { stream: "stdout" },
+    { at: AT, agent: event },
+    { stream: "stdout" },
+  ]);
+});
+
+test("a batch has room for so many chunks only, however small", () => {
+  const batcher = createBatcher(BATCH_MS);
+  for (let n = 0; n < MAX_BATCH_CHUNKS; n++) {
+    expect(batcher.hasRoomFor(1)).toBe(true);
+    batcher.add(n % 2 === 0 ? "stdout" : "stderr", Buffer.from("x"), AT);
+  }
+  expect(batcher.hasRoomFor(1)).toBe(false);
 });

@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_MAX_SPOOL_BYTES, DEFAULT_TIMINGS, type LaunchConfig, parseLaunchConfig } from "./config.ts";
+import {
+  DEFAULT_MAX_SPOOL_BYTES,
+  DEFAULT_TIMINGS,
+  type LaunchConfig,
+  parseLaunchConfig,
+  secretsOf,
+} from "./config.ts";
 
 const valid: LaunchConfig = {
   protocol: 1,
@@ -22,6 +28,7 @@ describe("the launch configuration", () => {
   test("gets its defaults, and a URL that a path can follow", () => {
     expect(parseLaunchConfig(JSON.stringify(valid))).toEqual({
       ...valid,
+      agentEnv: {},
       url: "http://127.0.0.1:4000",
       timings: DEFAULT_TIMINGS,
       maxSpoolBytes: DEFAULT_MAX_SPOOL_BYTES,
@@ -31,6 +38,13 @@ describe("the launch configuration", () => {
   test("takes single timings", () => {
     const { timings } = parseLaunchConfig(JSON.stringify({ ...valid, timings: { beatMs: 50 } }));
     expect(timings).toEqual({ ...DEFAULT_TIMINGS, beatMs: 50 });
+  });
+
+  test("takes what is for the agent alone, all of it secret but where its model is", () => {
+    const agentEnv = { ANTHROPIC_API_KEY: "hidden-key", ANTHROPIC_BASE_URL: "http://127.0.0.1:9" };
+    const config = parseLaunchConfig(JSON.stringify({ ...valid, agentEnv, conversationId: "a-1" }));
+    expect(config).toMatchObject({ agentEnv, conversationId: "a-1" });
+    expect(secretsOf(config)).toEqual(["hidden-token", "hidden-value", "hidden-key"]);
   });
 
   test("takes a repository", () => {
@@ -54,6 +68,12 @@ describe("the launch configuration", () => {
     ["env", { env: [] }],
     ["env.A", { env: { A: 1 } }],
     ["env.A", { env: { A: "\0" } }],
+    ["agentEnv", { agentEnv: "hidden" }],
+    ["agentEnv.A", { agentEnv: { A: 1 } }],
+    ["conversationId", { conversationId: "" }],
+    ["conversationId", { conversationId: "--hidden" }],
+    ["conversationId", { conversationId: "hidden\n" }],
+    ["conversationId", { conversationId: "x".repeat(201) }],
     ["timings has no beat", { timings: { beat: 1 } }],
     ["repo", { repo: null }],
     ["repo.url", { repo: { ...repo, url: "ssh://host/app.git" } }],

@@ -1,3 +1,4 @@
+import { CONVERSATION_ID } from "./agents/json.ts";
 import { RUNNER_PROTOCOL_VERSION } from "./protocol.ts";
 
 const { resolve } = process.getBuiltinModule("node:path");
@@ -23,6 +24,10 @@ export interface LaunchConfig {
   /** How much undelivered output waits on disk before the agent is made to wait instead. */
   maxSpoolBytes?: number;
   env: Record<string, string>;
+  /** For the agent's own process alone, as its key and where its model is. */
+  agentEnv?: Record<string, string>;
+  /** The conversation to go on with, as an earlier turn has reported it. */
+  conversationId?: string;
   repo?: RepoConfig;
   timings?: Partial<Timings>;
 }
@@ -70,10 +75,17 @@ export const DEFAULT_TIMINGS: Timings = {
 
 export const DEFAULT_MAX_SPOOL_BYTES = 64 * 1024 * 1024;
 
-export type TurnConfig = Omit<LaunchConfig, "timings" | "maxSpoolBytes"> & {
+export type TurnConfig = Omit<LaunchConfig, "timings" | "maxSpoolBytes" | "agentEnv"> & {
+  agentEnv: Record<string, string>;
   timings: Timings;
   maxSpoolBytes: number;
 };
+
+/** What must not be shown. Where a model is reached is no secret, and is worth reading in the output. */
+export function secretsOf({ token, env, agentEnv }: TurnConfig): string[] {
+  const ofAgent = Object.entries(agentEnv).filter(([name]) => !name.endsWith("_BASE_URL"));
+  return [token, ...Object.values(env), ...ofAgent.map(([, value]) => value)];
+}
 
 /** Throws an `Error` that names the field and never shows a value: the text goes to a log. */
 export function parseLaunchConfig(json: string | undefined): TurnConfig {
@@ -96,7 +108,9 @@ export function parseLaunchConfig(json: string | undefined): TurnConfig {
     maxOutputBytes: positive(fields, "maxOutputBytes"),
     maxSpoolBytes:
       fields.maxSpoolBytes === undefined ? DEFAULT_MAX_SPOOL_BYTES : positive(fields, "maxSpoolBytes"),
-    env: environment(fields.env),
+    env: environment(fields.env, "env"),
+    agentEnv: environment(fields.agentEnv ?? {}, "agentEnv"),
+    ...(fields.conversationId !== undefined && { conversationId: conversation(fields, "conversationId") }),
     ...(fields.repo !== undefined && { repo: repository(fields.repo) }),
     timings: timings(fields.timings),
   };
@@ -144,12 +158,20 @@ function positive(fields: Fields, name: string): number {
   throw new Error(`${CONFIG_VARIABLE}.${name} must be a whole number above 0`);
 }
 
-function environment(value: unknown): Record<string, string> {
-  if (!isFields(value)) throw new Error(`${CONFIG_VARIABLE}.env must be an object`);
+function conversation(fields: Fields, name: string): string {
+  const value = text(fields, name);
+  if (CONVERSATION_ID.test(value)) return value;
+  throw new Error(`${CONFIG_VARIABLE}.${name} must be a conversation's id`);
+}
+
+function environment(value: unknown, field: string): Record<string, string> {
+  if (!isFields(value)) throw new Error(`${CONFIG_VARIABLE}.${field} must be an object`);
   const env: Record<string, string> = {};
   for (const [name, entry] of Object.entries(value)) {
     if (!/^[^=\0]+$/.test(name) || typeof entry !== "string" || entry.includes("\0")) {
-      throw new Error(`${CONFIG_VARIABLE}.env.${name} must be a string that can stand in an environment`);
+      throw new Error(
+        `${CONFIG_VARIABLE}.${field}.${name} must be a string that can stand in an environment`,
+      );
     }
     env[name] = entry;
   }

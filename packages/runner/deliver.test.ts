@@ -26,7 +26,7 @@ async function pausesAfter(answers: Answer[]): Promise<number[]> {
     client,
     request: () => undefined,
     end: () => undefined,
-    activity: () => "none",
+    beat: () => ({ activity: "none" }),
     idle: async () => {
       output.write("stdout", Buffer.from("more"));
       output.end();

@@ -2,7 +2,7 @@ import { type Answer, backoffMs, type Client, type PostKind, waitMs } from "./cl
 import { uptimeMs } from "./clock.ts";
 import type { Timings } from "./config.ts";
 import type { Output } from "./output.ts";
-import type { Activity, BeatPost, ClonePost, EndPost, FinalizePost, GitCredential } from "./protocol.ts";
+import type { BeatPost, ClonePost, EndPost, FinalizePost, GitCredential } from "./protocol.ts";
 
 export type Delivery =
   | { kind: "done" }
@@ -23,7 +23,7 @@ export interface DeliverOptions {
   request: () => Request | undefined;
   /** Undefined until the agent has ended. */
   end: () => EndPost | undefined;
-  activity: () => Activity;
+  beat: () => BeatPost;
   /** Resolves when there may be something to send before `ms` are over. */
   idle: (ms: number) => Promise<void>;
   sleep: (ms: number) => Promise<void>;
@@ -86,10 +86,7 @@ export async function deliver(options: DeliverOptions): Promise<Delivery> {
   return { kind: "gave_up" };
 }
 
-function nextJob(
-  { output, request, end, activity, timings }: DeliverOptions,
-  heardMs: number,
-): Job | undefined {
+function nextJob({ output, request, end, beat, timings }: DeliverOptions, heardMs: number): Job | undefined {
   const body = output.head();
   if (body !== undefined) return { kind: "output", body };
   const asked = request();
@@ -97,7 +94,7 @@ function nextJob(
   const ending = end();
   if (ending !== undefined) return toJob("end", ending);
   if (uptimeMs() - heardMs < timings.beatMs) return undefined;
-  return toJob("beat", { activity: activity() });
+  return toJob("beat", beat());
 }
 
 function toJob(kind: PostKind, post: BeatPost | ClonePost | FinalizePost | EndPost): Job {

@@ -1,4 +1,5 @@
-export { type AgentNeeds, agentNeeds } from "./agents/needs.ts";
+export type { AgentNeeds } from "./agents/adapter.ts";
+export { agentNeeds } from "./agents/index.ts";
 export {
   CONFIG_VARIABLE,
   DEFAULT_MAX_SPOOL_BYTES,
@@ -9,6 +10,10 @@ export {
 } from "./config.ts";
 export {
   type Activity,
+  type AgentChunk,
+  type AgentEvent,
+  type AgentReport,
+  type AgentUsage,
   type BeatPost,
   type ClonePost,
   type EndPost,
@@ -30,6 +35,7 @@ export {
   type RunnerAnswer,
   type RunnerState,
   type Stream,
+  type StreamChunk,
   TASK_MARKER,
   TURN_MARKER,
 } from "./protocol.ts";

@@ -77,7 +77,7 @@ describe("a turn that ends by itself", () => {
 describe("an agent that cannot be started", () => {
   test.each([
     ["no such agent", { agent: "toString" }, 'there is no agent "toString"'],
-    ["no such program", { env: { PATH: "/nonexistent" } }, "bash cannot be started: ENOENT"],
+    ["no such program", { env: { PATH: "/nonexistent" } }, "bash is not in this sandbox: every one has it"],
     ["no such directory", { cwd: "/nonexistent" }, "the working directory /nonexistent does not exist"],
   ])("is reported, not a crash: %s", async (_, overrides, detail) => {
     await using concierge = await FakeConcierge.start();

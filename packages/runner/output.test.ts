@@ -21,7 +21,12 @@ function setUp(change: Partial<OutputOptions> = {}) {
 function parse(head: Buffer | undefined): { seq: number; texts: string[] } | undefined {
   if (head === undefined) return undefined;
   const { seq, chunks } = JSON.parse(head.toString()) as OutputPost;
-  return { seq, texts: chunks.map(({ stream, data }) => `${stream}:${Buffer.from(data, "base64")}`) };
+  const texts = chunks.map((chunk) =>
+    "agent" in chunk
+      ? `agent:${JSON.stringify(chunk.agent)}`
+      : `${chunk.stream}:${Buffer.from(chunk.data, "base64")}`,
+  );
+  return { seq, texts };
 }
 
 function next(output: Output): { seq: number; texts: string[] } | undefined {
@@ -94,7 +99,7 @@ test("half a character at the end of the stream is not lost", () => {
   output.write("stdout", Buffer.from([0x61, 0xe2, 0x82]));
   output.end();
   const { chunks } = JSON.parse(String(output.head())) as OutputPost;
-  expect(chunks[0]?.data).toBe(Buffer.from([0x61, 0xe2, 0x82]).toString("base64"));
+  expect(chunks).toMatchObject([{ data: Buffer.from([0x61, 0xe2, 0x82]).toString("base64") }]);
 });
 
 test("the beginning of what may be a secret waits no longer than the batch does", () => {
@@ -132,6 +137,31 @@ test("a secret that two reads share is masked, in the output and in the text", (
   output.end();
   expect(next(output)?.texts).toEqual(["stdout:***\n"]);
   expect(output.text()).toBe("key ***\n");
+});
+
+test("the text of what has no answer is the end of stdout, without what is meant for a terminal", () => {
+  const { output } = setUp();
+  output.write("stdout", Buffer.from("\u001b[32mgreen\u001b[0m\n"));
+  output.end();
+  expect([next(output)?.texts, output.text()]).toEqual([["stdout:\u001b[32mgreen\u001b[0m\n"], "green\n"]);
+});
+
+test("the text of an agent's is its answer, else what it said last, masked", () => {
+  const { output } = setUp();
+  output.write("stdout", Buffer.from("{}\n"));
+  output.say({ kind: "text", text: `the key is ${SECRET}` });
+  output.say({ kind: "tool_result", ok: true, text: "of no matter" });
+  expect(output.text()).toBe("the key is ***");
+  output.say({ kind: "result", ok: true, text: "done" });
+  expect(output.text()).toBe("done");
+});
+
+test("what an agent said goes with the batch of what it was read from, and opens one where there is none", () => {
+  const { clock, output } = setUpLater();
+  output.say({ kind: "text", text: "hello" });
+  expect(output.dueInMs()).toBe(250);
+  clock.nowMs += 250;
+  expect(next(output)?.texts).toEqual(['agent:{"kind":"text","text":"hello"}']);
 });
 
 test("beyond its cap output is dropped and counted, and half a secret at the cut goes with it", () => {

@@ -1,6 +1,7 @@
-import { type Batcher, createBatcher } from "./batch.ts";
-import { createMasker } from "./mask.ts";
-import type { OutputPost, Stream } from "./protocol.ts";
+import { clean, fitEvent, fitText } from "./agent-event.ts";
+import { type Batcher, createBatcher, sizeOf } from "./batch.ts";
+import { createMasker, maskText } from "./mask.ts";
+import type { AgentEvent, AgentReport, OutputPost, Stream } from "./protocol.ts";
 import type { Spool } from "./spool.ts";
 import { createTail } from "./tail.ts";
 import { incompleteTail } from "./utf8.ts";
@@ -12,6 +13,8 @@ const PIECE_BYTES = 64 * 1024;
 export interface Output {
   addSecret(secret: string): void;
   write(stream: Stream, bytes: Buffer): void;
+  /** What was understood of the bytes that were written before. */
+  say(event: AgentEvent): void;
   /** The agent has ended: what is held back and the last batch go out. */
   end(): void;
   /** The oldest post that is not acknowledged, exactly as it was sent before if it was. */
@@ -21,7 +24,7 @@ export interface Output {
   dueInMs(): number;
   isFull(): boolean;
   progress(): Progress;
-  /** The end of stdout. */
+  /** What the agent answered; of one that gave no answer what it said last, else the end of stdout. */
   text(): string;
 }
 
@@ -37,11 +40,21 @@ export interface OutputOptions {
   maxOutputBytes: number;
   timings: { batchMs: number };
   spool: Spool;
+  /** What is known of the agent, to go with each batch. */
+  report?: () => AgentReport;
   /** Monotonic milliseconds. */
   now: () => number;
 }
 
-export function createOutput({ secrets, maxOutputBytes, timings, spool, now }: OutputOptions): Output {
+export function createOutput({
+  secrets,
+  maxOutputBytes,
+  timings,
+  spool,
+  report = () => ({}),
+  now,
+}: OutputOptions): Output {
+  const known = [...secrets];
   const batcher: Batcher = createBatcher(timings.batchMs);
   const tail = createTail();
   const filters = { stdout: createFilter(secrets), stderr: createFilter(secrets) };
@@ -50,6 +63,7 @@ export function createOutput({ secrets, maxOutputBytes, timings, spool, now }: O
   let outputCutBytes = 0;
   let producedSeq = 0;
   let lastOutputAt: string | null = null;
+  let answer: string | undefined;
 
   function emit(stream: Stream, bytes: Buffer): void {
     if (bytes.length === 0) return;
@@ -62,7 +76,7 @@ export function createOutput({ secrets, maxOutputBytes, timings, spool, now }: O
   function seal(): void {
     const chunks = batcher.take();
     if (chunks === undefined) return;
-    const post: OutputPost = { seq: ++producedSeq, chunks };
+    const post: OutputPost = { seq: ++producedSeq, chunks, ...report() };
     spool.push(Buffer.from(JSON.stringify(post)));
   }
 
@@ -77,6 +91,7 @@ export function createOutput({ secrets, maxOutputBytes, timings, spool, now }: O
 
   return {
     addSecret(secret) {
+      known.push(secret);
       for (const stream of streams) filters[stream].addSecret(secret);
     },
     write(stream, bytes) {
@@ -88,6 +103,17 @@ export function createOutput({ secrets, maxOutputBytes, timings, spool, now }: O
       for (let start = 0; start < taken.length; start += PIECE_BYTES) {
         emit(stream, filters[stream].push(taken.subarray(start, start + PIECE_BYTES)));
       }
+    },
+    say(event) {
+      const mask = (text: string) => maskText(known, text);
+      if ("text" in event && event.kind !== "tool_result" && event.text !== "")
+        answer = mask(clean(event.text));
+      // Beyond the cap there is only the answer: a turn can not say without end what it may not print.
+      if (roomBytes === 0 && outputCutBytes > 0 && event.kind !== "result") return;
+      const fitted = fitEvent(event, mask);
+      if (!batcher.hasRoomFor(sizeOf(fitted))) seal();
+      batcher.open(now());
+      batcher.addEvent(fitted, new Date().toISOString());
     },
     end() {
       // Where the output was cut, what is held back may be half a secret: it is cut too.
@@ -115,7 +141,7 @@ export function createOutput({ secrets, maxOutputBytes, timings, spool, now }: O
     dueInMs,
     isFull: () => spool.isFull(),
     progress: () => ({ producedSeq, ackedSeq: producedSeq - spool.size(), lastOutputAt, outputCutBytes }),
-    text: () => tail.text(),
+    text: () => fitText(answer ?? clean(tail.text())),
   };
 }
 

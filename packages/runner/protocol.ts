@@ -16,7 +16,12 @@ export const RUNNER_PATHS = {
 
 /** Raw bytes in one output post; in base64 with its JSON around it that stays under 400 KB. */
 export const MAX_BATCH_BYTES = 256 * 1024;
+/** Chunks in one output post, whatever their size: each has JSON around it. */
+export const MAX_BATCH_CHUNKS = 2000;
 export const MAX_TEXT_LENGTH = 4000;
+/** What is kept of one text that an agent said, and of what went into a tool or came out of it, in UTF-8. */
+export const MAX_EVENT_TEXT_BYTES = 8 * 1024;
+export const MAX_TOOL_TEXT_BYTES = 2 * 1024;
 /** What is kept of git's own words about a failure. */
 export const MAX_DETAIL_LENGTH = 1000;
 
@@ -25,7 +30,28 @@ export type Stream = "stdout" | "stderr";
 /** What the agent is busy with while it prints nothing. */
 export type Activity = "none" | "model" | "tool";
 
-export interface OutputChunk {
+/** What an adapter understood of its agent's stream. Texts are masked, without ANSI sequences, and cut. */
+export type AgentEvent =
+  | { kind: "text"; text: string }
+  | { kind: "tool_use"; name: string; input: string }
+  | { kind: "tool_result"; ok: boolean; text: string }
+  | { kind: "result"; ok: boolean; text: string };
+
+/** Of this turn alone; costs are dollars. */
+export interface AgentUsage {
+  inputTokens: number;
+  outputTokens: number;
+  costUsd: number;
+}
+
+/** What is known of the agent by now; absent where nothing is. */
+export interface AgentReport {
+  usage?: AgentUsage;
+  /** The agent's own name for its conversation, by which the next turn goes on with it. */
+  conversationId?: string;
+}
+
+export interface StreamChunk {
   stream: Stream;
   /** When its first byte was read. */
   at: string;
@@ -33,13 +59,21 @@ export interface OutputChunk {
   data: string;
 }
 
-export interface OutputPost {
+/** Behind the output that it was read from. */
+export interface AgentChunk {
+  at: string;
+  agent: AgentEvent;
+}
+
+export type OutputChunk = StreamChunk | AgentChunk;
+
+export interface OutputPost extends AgentReport {
   /** 1, 2, 3 … A batch that is sent again has the same number and the same bytes. */
   seq: number;
   chunks: OutputChunk[];
 }
 
-export interface BeatPost {
+export interface BeatPost extends AgentReport {
   activity: Activity;
 }
 
@@ -73,12 +107,14 @@ export type EndReason =
   | "deadline"
   | "inactivity"
   | "agent_missing"
+  | "install_failed"
   | "clone_failed"
   | "runner_error";
 
-export interface EndPost {
+export interface EndPost extends AgentReport {
   /** The last batch that was acknowledged; 0 where there was no output. */
   lastSeq: number;
+  /** 1 where the agent exited with 0 and said that it has failed. */
   exitCode: number | null;
   signal: string | null;
   reason: EndReason;
@@ -86,7 +122,7 @@ export interface EndPost {
   agentMs?: number;
   /** Bytes the agent wrote beyond `maxOutputBytes`, read and thrown away. */
   outputCutBytes: number;
-  /** The end of stdout, at most `MAX_TEXT_LENGTH` UTF-16 units. */
+  /** What the agent answered, else the end of stdout; without ANSI sequences, at most `MAX_TEXT_LENGTH` UTF-16 units. */
   text: string;
   detail?: string;
   /** What the agent left is this commit, for this branch; absent where it is what the turn began with. */

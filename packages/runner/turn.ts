@@ -1,7 +1,7 @@
 import { createBell } from "./bell.ts";
 import { createClient } from "./client.ts";
 import { uptimeMs } from "./clock.ts";
-import type { TurnConfig } from "./config.ts";
+import { secretsOf, type TurnConfig } from "./config.ts";
 import { type Delivery, deliver, type Request, reportOnce } from "./deliver.ts";
 import { messageOf } from "./errors.ts";
 import { createGit } from "./git.ts";
@@ -9,7 +9,13 @@ import { maskText } from "./mask.ts";
 import { createOutput } from "./output.ts";
 import { makePipes } from "./pipes.ts";
 import { markersOf } from "./processes.ts";
-import { type Activity, type EndPost, type GitCredential, RUNNER_EXIT } from "./protocol.ts";
+import {
+  type Activity,
+  type AgentReport,
+  type EndPost,
+  type GitCredential,
+  RUNNER_EXIT,
+} from "./protocol.ts";
 import { createRepo } from "./repo.ts";
 import { createSpool } from "./spool.ts";
 import { createStateFile } from "./state.ts";
@@ -27,10 +33,10 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
   const pipes = makePipes(config.runDir);
   pipes.catch(() => {});
   const { timings } = config;
-  const secrets = [config.token, ...Object.values(config.env)];
+  const secrets = secretsOf(config);
   const client = createClient({ url: config.url, token: config.token, timeoutMs: timings.requestTimeoutMs });
   const spool = createSpool(join(config.runDir, "spool"), config.maxSpoolBytes);
-  const output = createOutput({ ...config, secrets, spool, now: uptimeMs });
+  const output = createOutput({ ...config, secrets, spool, report: agentReport, now: uptimeMs });
   const bell = createBell();
   const supervisor = createSupervisor({
     config,
@@ -70,7 +76,7 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
     client,
     request: () => request,
     end: () => report && endPost(report),
-    activity,
+    beat: () => ({ activity: activity(), ...agentReport() }),
     idle: bell.wait,
     sleep,
     onAcknowledged() {
@@ -126,6 +132,10 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
     return git.isBusy() ? "tool" : supervisor.activity();
   }
 
+  function agentReport(): AgentReport {
+    return supervisor.report();
+  }
+
   async function close(result: Delivery | Interruption | { kind: "push_unknown" }): Promise<number> {
     if (result.kind === "done") return RUNNER_EXIT.done;
     if (result.kind === "push_unknown") return RUNNER_EXIT.pushUnknown;
@@ -150,7 +160,8 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
 
   function endPost(result: Report): EndPost {
     const { ackedSeq, outputCutBytes } = output.progress();
-    return { lastSeq: ackedSeq, ...result, outputCutBytes, text: output.text() };
+    const detail = result.detail === undefined ? {} : { detail: mask(result.detail) };
+    return { lastSeq: ackedSeq, ...result, ...detail, ...agentReport(), outputCutBytes, text: output.text() };
   }
 }
 

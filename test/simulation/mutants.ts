@@ -1,4 +1,4 @@
-import { statuses } from "@concierge/core";
+import { statuses, type WarmSandbox } from "@concierge/core";
 import {
   armAfterLaunch,
   grantBeforeWrite,
@@ -61,7 +61,6 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a batch is taken without the one before",
     breaks: [6, 8],
-    rare: { from: 185 },
     plant: () => onTaskWrite((id, { outputSeq: _, ...guard }, change) => [id, guard, change]),
   },
   {
@@ -98,7 +97,7 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a sweep that comes late kills the next turn",
     breaks: [6],
-    rare: { from: 920 },
+    rare: { from: 420 },
     plant: () => ({
       ports: (deps) =>
         withProvider(deps, {
@@ -163,7 +162,7 @@ export const mutants: readonly NamedMutant[] = [
   { name: "the reaper trusts the index", breaks: [3, 4, 5, 6], plant: trustIndex },
   {
     name: "the reaper deletes what it lists, named or not",
-    breaks: [6],
+    breaks: [4, 6],
     plant: () => ({
       ports: (deps, role) =>
         role !== "reaper" ? deps : withStore(deps, { getSession: async () => undefined }),
@@ -172,6 +171,7 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a release asks nobody",
     breaks: [6],
+    rare: { from: 165 },
     plant: () => ({
       verbs: {
         async release(deps, { userId, sessionKey }) {
@@ -180,6 +180,39 @@ export const mutants: readonly NamedMutant[] = [
           return undefined;
         },
       },
+    }),
+  },
+  {
+    name: "a slot is taken from whoever has it",
+    breaks: [1],
+    plant: () => ({
+      table: (store) => ({
+        ...store,
+        async takeSlot(slot, over) {
+          const [taken] = (await store.listSlots()).filter(({ number }) => number === slot.number);
+          return await store.takeSlot(slot, taken?.name ?? over);
+        },
+        listSlots: async () => (await store.listSlots()).slice(0, 1),
+      }),
+    }),
+  },
+  {
+    name: "a sandbox made ahead is claimed without a condition",
+    breaks: [9],
+    plant: () => ({
+      table: (store) => ({
+        ...store,
+        async changeWarm(name, from, sandbox) {
+          const known = await store.getWarm(name);
+          return await store.changeWarm(name, known?.state ?? from, sandbox);
+        },
+        listWarm: async () => {
+          const all = await store.listWarm();
+          return all.map((warm) =>
+            warm.state === "claimed" ? { state: "ready", ...madeOf(warm), sessionId: "session 1" } : warm,
+          );
+        },
+      }),
     }),
   },
   {
@@ -205,3 +238,7 @@ export const mutants: readonly NamedMutant[] = [
     }),
   },
 ];
+
+function madeOf({ name, createdAt, expiresAt }: WarmSandbox) {
+  return { name, createdAt, expiresAt };
+}

@@ -1,4 +1,5 @@
 import {
+  agentEventSchema,
   type EndingDeps,
   grantClone,
   grantPush,
@@ -21,15 +22,60 @@ const answer = <T extends z.ZodType>(action: T) => ({
 
 const base64Max = Math.ceil(limits.batchMaxBytes / 3) * 4;
 
+/** What an adapter may say of its agent with any post. */
+const report = {
+  usage: z
+    .strictObject({
+      inputTokens: z.int().min(0),
+      outputTokens: z.int().min(0),
+      costUsd: z.number().min(0).max(1e6),
+    })
+    .optional(),
+  // It becomes an argument of the next turn's agent, so it must not look like an option.
+  conversationId: z
+    .string()
+    .regex(/^[A-Za-z0-9][\x21-\x7e]{0,199}$/)
+    .optional(),
+};
+
+const eventMaxBytes = 64 * 1024;
+const chunksMax = 2000;
+
+const streamChunkSchema = z.strictObject({
+  stream: z.enum(streams),
+  at: z.iso.datetime(),
+  data: z.base64().max(base64Max),
+});
+
+const agentChunkSchema = z.strictObject({
+  at: z.iso.datetime(),
+  agent: agentEventSchema.refine((event) => sizeOf(event) <= eventMaxBytes, {
+    error: `must be ${eventMaxBytes} bytes at the most`,
+  }),
+});
+
+type Chunk = z.infer<typeof streamChunkSchema> | z.infer<typeof agentChunkSchema>;
+
 const outputSchema = z.strictObject({
   seq: z.int().min(1),
   chunks: z
-    .array(z.strictObject({ stream: z.enum(streams), at: z.iso.datetime(), data: z.base64().max(base64Max) }))
+    .array(z.union([streamChunkSchema, agentChunkSchema]))
     .min(1)
-    .refine((chunks) => chunks.reduce((size, { data }) => size + data.length, 0) <= base64Max, {
+    .max(chunksMax)
+    .refine((chunks) => chunks.reduce((size, chunk) => size + weightOf(chunk), 0) <= base64Max, {
       error: `must hold ${limits.batchMaxBytes} bytes at the most`,
     }),
+  ...report,
 });
+
+/** Bytes are in base64 here; an event is text there as here. */
+function weightOf(chunk: Chunk): number {
+  return "agent" in chunk ? Math.ceil((sizeOf(chunk.agent) * 4) / 3) : chunk.data.length;
+}
+
+function sizeOf(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
+}
 
 const commitSchema = z.string().regex(/^[0-9a-f]{40,64}$/);
 
@@ -37,7 +83,15 @@ const endSchema = z.strictObject({
   lastSeq: z.int().min(0),
   exitCode: z.int().nullable(),
   signal: z.string().max(32).nullable(),
-  reason: z.enum(["exited", "deadline", "inactivity", "agent_missing", "clone_failed", "runner_error"]),
+  reason: z.enum([
+    "exited",
+    "deadline",
+    "inactivity",
+    "agent_missing",
+    "install_failed",
+    "clone_failed",
+    "runner_error",
+  ]),
   outputCutBytes: z.int().min(0),
   agentMs: z.int().min(0).optional(),
   text: z.string().max(4000),
@@ -45,6 +99,7 @@ const endSchema = z.strictObject({
   commit: commitSchema.optional(),
   branch: z.string().max(200).optional(),
   pushed: z.boolean().optional(),
+  ...report,
 });
 
 const finalizeSchema = z.strictObject({
@@ -75,7 +130,7 @@ const beatRoute = createRoute({
   request: {
     body: {
       required: true,
-      ...json(z.strictObject({ activity: z.enum(["none", "model", "tool"]) }), "A beat"),
+      ...json(z.strictObject({ activity: z.enum(["none", "model", "tool"]), ...report }), "A beat"),
     },
   },
   responses: answer(z.enum(["continue", "stop", "wait"])),
@@ -111,17 +166,18 @@ const finalizeRoute = createRoute({
 
 export function registerRunner(app: OpenAPIHono<Env>, deps: EndingDeps): void {
   app.openapi(outputRoute, async (c) => {
-    const { seq, chunks } = c.req.valid("json");
-    const batch = chunks.map(({ stream, at, data }) => ({
-      stream,
-      at: Date.parse(at),
-      data: Buffer.from(data, "base64"),
-    }));
-    return c.json({ action: await takeOutput(deps, c.get("turn"), { seq, chunks: batch }) }, 200);
+    const { seq, chunks, ...said } = c.req.valid("json");
+    const batch = chunks.map((chunk) => {
+      const at = Date.parse(chunk.at);
+      if ("agent" in chunk) return { at, agent: chunk.agent };
+      return { stream: chunk.stream, at, data: Buffer.from(chunk.data, "base64") };
+    });
+    return c.json({ action: await takeOutput(deps, c.get("turn"), { seq, chunks: batch, ...said }) }, 200);
   });
 
   app.openapi(beatRoute, async (c) => {
-    return c.json({ action: await takeBeat(deps, c.get("turn"), c.req.valid("json").activity) }, 200);
+    const { activity, ...said } = c.req.valid("json");
+    return c.json({ action: await takeBeat(deps, c.get("turn"), activity, said) }, 200);
   });
 
   app.openapi(endRoute, async (c) => {

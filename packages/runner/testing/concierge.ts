@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import {
+  type AgentEvent,
   type EndPost,
   type FinalizePost,
   type GitCredential,
@@ -98,7 +99,15 @@ export class FakeConcierge implements AsyncDisposable {
   chunks(): { stream: Stream; bytes: Buffer }[] {
     return this.batches
       .flatMap((body) => (JSON.parse(body) as OutputPost).chunks)
-      .map(({ stream, data }) => ({ stream, bytes: Buffer.from(data, "base64") }));
+      .flatMap((chunk) =>
+        "agent" in chunk ? [] : [{ stream: chunk.stream, bytes: Buffer.from(chunk.data, "base64") }],
+      );
+  }
+
+  events(): AgentEvent[] {
+    return this.batches
+      .flatMap((body) => (JSON.parse(body) as OutputPost).chunks)
+      .flatMap((chunk) => ("agent" in chunk ? [chunk.agent] : []));
   }
 
   bytes(stream: Stream): Buffer {

@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -67,7 +68,7 @@ export class Turn implements AsyncDisposable {
   readonly workDir = join(this.root, "work");
   readonly config: LaunchConfig;
   private readonly node: string;
-  private readonly variables: Record<string, string>;
+  readonly variables: Record<string, string>;
   private readonly launched: ChildProcess[] = [];
   private readonly bundle: string;
 
@@ -112,6 +113,20 @@ export class Turn implements AsyncDisposable {
     });
     const exited = new Promise<number | null>((resolve) => child.once("close", (code) => resolve(code)));
     return { pid: child.pid ?? 0, exited, signal: (name) => child.kill(name), stderr: () => stderr };
+  }
+
+  /** Another turn in the same sandbox: its directory is new, all else is as it was left. */
+  again(): void {
+    rmSync(join(this.runDir, RUN_FILES.launched));
+  }
+
+  /** What the machine has on its PATH, less npm. */
+  toolsWithoutNpm(): string {
+    const directory = join(this.root, "tools");
+    mkdirSync(directory);
+    for (const name of ["bash", "cat", "mkdir", "mkfifo", "sleep"])
+      symlinkSync(`/usr/bin/${name}`, join(directory, name));
+    return directory;
   }
 
   /** Lets a script that waits with `until [ -e <name> ]` go on. */

@@ -1,0 +1,169 @@
+import type { AgentEvent, AgentUsage } from "../protocol.ts";
+import type { AgentAdapter, AgentReader } from "./adapter.ts";
+import { createRollout, lessTokens, type Rollout, tokensOf } from "./codex-rollout.ts";
+import { conversationIdOf, type Fields, fieldsOf, jsonOf, listOf, parseFields, textOf } from "./json.ts";
+import { npmPackage } from "./npm.ts";
+import { costUsd, dearestUsd, type Tokens } from "./prices.ts";
+
+const { join } = process.getBuiltinModule("node:path");
+
+/** The sandbox is what keeps it from doing harm; its own would need privileges that a sandbox does not give. */
+const ARGS = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"];
+
+/** OpenAI's Codex. */
+export const codex: AgentAdapter = {
+  needs: {
+    hosts: ["api.openai.com"],
+    secret: { name: "OPENAI_API_KEY", header: "authorization", scheme: "Bearer" },
+    baseUrl: "OPENAI_BASE_URL",
+  },
+  program: "codex",
+  install: npmPackage("@openai/codex", "0.166.0"),
+  start({ conversationId, env, home }) {
+    const codexHome = join(home, "codex");
+    const command =
+      conversationId === undefined ? ["exec", ...ARGS] : ["exec", "resume", ...ARGS, conversationId];
+    return {
+      file: "codex",
+      args: [...command, "-"],
+      stdin: "prompt",
+      env: { CODEX_HOME: codexHome },
+      files: {
+        [join(codexHome, "config.toml")]: configOf(env.OPENAI_BASE_URL || "https://api.openai.com/v1"),
+      },
+      reader: createCodexReader(createRollout(join(codexHome, "sessions"), conversationId)),
+    };
+  },
+};
+
+/** The key stays in the environment. Codex's own provider would want it in a file of its own. */
+function configOf(baseUrl: string): string {
+  return `model_provider = "concierge"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.concierge]
+name = "OpenAI"
+base_url = ${JSON.stringify(baseUrl)}
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+`;
+}
+
+/**
+ * `thread.started`, `turn.started`, `item.started` and `item.completed`, at the end `turn.completed` with the usage of
+ * all the thread's turns so far, or `turn.failed`. What it says last is its answer: there is no event of its own for it.
+ */
+export function createCodexReader(rollout?: Rollout): AgentReader {
+  const before = rollout?.tokens();
+  const tools = new Set<string>();
+  let conversationId: string | undefined;
+  let total: Tokens | undefined;
+  let waitsForModel = false;
+  let answer = "";
+
+  function readItem(item: Fields, isCompleted: boolean): AgentEvent[] {
+    const id = textOf(item.id);
+    waitsForModel = true;
+    switch (item.type) {
+      case "agent_message":
+        if (!isCompleted) return [];
+        answer = textOf(item.text);
+        return [{ kind: "text", text: answer }];
+      case "command_execution":
+        return readTool(id, isCompleted, "command", item.command, {
+          ok: item.exit_code === 0,
+          text: textOf(item.aggregated_output),
+        });
+      case "file_change":
+        return readTool(id, isCompleted, "file_change", item.changes, {
+          ok: item.status === "completed",
+          text: listOf(item.changes)
+            .map(({ kind, path }) => `${textOf(kind)} ${textOf(path)}`)
+            .join("\n"),
+        });
+      case "mcp_tool_call":
+        return readTool(id, isCompleted, `${textOf(item.server)}.${textOf(item.tool)}`, item.arguments, {
+          ok: item.status === "completed",
+          text: textOf(fieldsOf(item.error).message) || jsonOf(item.result),
+        });
+      case "web_search":
+        return readTool(id, isCompleted, "web_search", item.query, { ok: true, text: "" });
+      default:
+        return [];
+    }
+  }
+
+  function readTool(
+    id: string,
+    isCompleted: boolean,
+    name: string,
+    input: unknown,
+    result: { ok: boolean; text: string },
+  ): AgentEvent[] {
+    const isKnown = tools.has(id);
+    const use: AgentEvent[] = isKnown ? [] : [{ kind: "tool_use", name, input: jsonOf(input) }];
+    if (!isCompleted) {
+      tools.add(id);
+      return use;
+    }
+    tools.delete(id);
+    return [...use, { kind: "tool_result", ...result }];
+  }
+
+  function end(ok: boolean, text: string): AgentEvent[] {
+    waitsForModel = false;
+    tools.clear();
+    return [{ kind: "result", ok, text }];
+  }
+
+  function usage(): AgentUsage | undefined {
+    const now = total ?? rollout?.tokens();
+    if (now === undefined) return undefined;
+    const own = lessTokens(now, before);
+    return {
+      inputTokens: own.input + own.cached + own.cacheWrite,
+      outputTokens: own.output,
+      costUsd: costUsd(rollout?.model() ?? "", own) ?? dearestUsd(own),
+    };
+  }
+
+  return {
+    read(line) {
+      const event = parseFields(line);
+      switch (event?.type) {
+        case "thread.started":
+          conversationId = conversationIdOf(event.thread_id) ?? conversationId;
+          if (conversationId !== undefined) rollout?.follow(conversationId);
+          return [];
+        case "turn.started":
+          waitsForModel = true;
+          return [];
+        case "item.started":
+        case "item.updated":
+          return readItem(fieldsOf(event.item), false);
+        case "item.completed":
+          return readItem(fieldsOf(event.item), true);
+        case "turn.completed":
+          total = tokensOf(event.usage);
+          return end(true, answer);
+        case "turn.failed":
+          return end(false, textOf(fieldsOf(event.error).message));
+        case "error":
+          // It tries again after a while, and nobody works on anything meanwhile.
+          waitsForModel = false;
+          return [];
+        default:
+          return [];
+      }
+    },
+    activity() {
+      if (tools.size > 0) return "tool";
+      return waitsForModel ? "model" : "none";
+    },
+    usage,
+    conversationId: () => conversationId,
+  };
+}

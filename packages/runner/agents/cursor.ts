@@ -1,0 +1,118 @@
+import type { AgentEvent, AgentUsage } from "../protocol.ts";
+import type { AgentAdapter, AgentReader } from "./adapter.ts";
+import {
+  conversationIdOf,
+  countOf,
+  type Fields,
+  fieldsOf,
+  jsonOf,
+  listOf,
+  parseFields,
+  textOf,
+} from "./json.ts";
+
+const ARGS = ["-p", "--output-format", "stream-json", "--force"];
+
+/** Cursor's CLI, as its documents describe it: without a key of Cursor's it can not be tried. */
+export const cursor: AgentAdapter = {
+  needs: {
+    hosts: ["api2.cursor.sh", "*.cursor.sh"],
+    secret: { name: "CURSOR_API_KEY", header: "authorization", scheme: "Bearer" },
+  },
+  program: "cursor-agent",
+  install: {
+    impossible:
+      "npm does not have it: install it by SANDBOX_SETUP (curl https://cursor.com/install -fsS | bash), so that cursor-agent is on the PATH",
+  },
+  start: ({ conversationId }) => ({
+    file: "cursor-agent",
+    args: conversationId === undefined ? ARGS : [...ARGS, "--resume", conversationId],
+    stdin: "prompt",
+    reader: createCursorReader(),
+  }),
+};
+
+/** `system`, `user` (the prompt), `assistant`, `tool_call` (started, completed) and at the end `result`. */
+export function createCursorReader(): AgentReader {
+  const tools = new Set<string>();
+  let conversationId: string | undefined;
+  let used: AgentUsage | undefined;
+  let waitsForModel = false;
+
+  function readTool(event: Fields): AgentEvent[] {
+    const id = textOf(event.call_id);
+    const { name, args, result } = toolOf(fieldsOf(event.tool_call));
+    if (event.subtype === "started") {
+      tools.add(id);
+      return [{ kind: "tool_use", name, input: jsonOf(args) }];
+    }
+    if (event.subtype !== "completed") return [];
+    tools.delete(id);
+    waitsForModel = true;
+    return [resultOf(result)];
+  }
+
+  function readResult(event: Fields): AgentEvent[] {
+    waitsForModel = false;
+    tools.clear();
+    const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = fieldsOf(event.usage);
+    // Cursor does not say what it costs.
+    used = {
+      inputTokens: countOf(inputTokens) + countOf(cacheReadTokens) + countOf(cacheWriteTokens),
+      outputTokens: countOf(outputTokens),
+      costUsd: 0,
+    };
+    return [{ kind: "result", ok: event.is_error !== true, text: textOf(event.result) }];
+  }
+
+  return {
+    read(line) {
+      const event = parseFields(line);
+      if (event === undefined) return [];
+      conversationId = conversationIdOf(event.session_id) ?? conversationId;
+      switch (event.type) {
+        case "user":
+        case "thinking":
+          waitsForModel = true;
+          return [];
+        case "assistant":
+          waitsForModel = true;
+          return listOf(fieldsOf(event.message).content)
+            .filter(({ type }) => type === "text")
+            .map(({ text }) => ({ kind: "text", text: textOf(text) }));
+        case "tool_call":
+          return readTool(event);
+        case "result":
+          return readResult(event);
+        default:
+          return [];
+      }
+    },
+    activity() {
+      if (tools.size > 0) return "tool";
+      return waitsForModel ? "model" : "none";
+    },
+    usage: () => used,
+    conversationId: () => conversationId,
+  };
+}
+
+/** `{readToolCall: {args, result}}`, or `{function: {name, arguments}}`. */
+function toolOf(call: Fields): { name: string; args: unknown; result: Fields } {
+  const [key = "", value] = Object.entries(call)[0] ?? [];
+  const tool = fieldsOf(value);
+  const isFunction = key === "function";
+  return {
+    name: isFunction ? textOf(tool.name) : key.replace(/ToolCall$/, ""),
+    args: isFunction ? tool.arguments : tool.args,
+    result: fieldsOf(tool.result),
+  };
+}
+
+/** `{success: …}`, or another word for what went wrong. */
+function resultOf(result: Fields): AgentEvent {
+  const [how = "success", value] = Object.entries(result)[0] ?? [];
+  const fields = fieldsOf(value);
+  const text = textOf(fields.content) || textOf(fields.stdout) || jsonOf(value);
+  return { kind: "tool_result", ok: how === "success", text };
+}

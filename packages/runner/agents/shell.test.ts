@@ -1,0 +1,4 @@
+import { shell } from "./shell.ts";
+import { describeAdapter } from "./testkit.ts";
+
+describeAdapter("shell", { adapter: shell, recordings: [] });
