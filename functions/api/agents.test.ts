@@ -83,6 +83,16 @@ describe("an agent's memory", () => {
     expect((await get(id)).sandbox.origin).toBe("reused");
   });
 
+  it("that the sandbox has lost, though it is the same, is replayed from then on", async () => {
+    const id = await converse("create a tile", "It is made.");
+    await goOn(id, "now add a subtile");
+    await end(turnOf().token, { exitCode: 1, text: "No conversation found" });
+    await api.work();
+    await goOn(id, "again");
+    expect(turnOf()).not.toHaveProperty("conversationId");
+    expect(promptOf(id, 3)).toMatch(/replay[\s\S]*create a tile[\s\S]*again$/);
+  });
+
   it("is none of the shell's: its prompt is its script", async () => {
     const { id, token } = await running();
     await end(token);

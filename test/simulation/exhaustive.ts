@@ -82,7 +82,7 @@ async function choices(stage: Stage, labels: string[]): Promise<readonly Entry[]
 
 /** Steps that commute with all others: they add to what nobody reads here, read what nobody writes, or only wait. */
 const unnoticeable =
-  /: (?:timers\.arm|store\.getFlags|store\.putRecord|work\.send|sleeps|waits|sends|asks for|hears of)/;
+  /: (?:timers\.arm|store\.(?:getFlags|putRecord|putPrompt|listSlots|takeSlot|freeSlot|listWarm|getBase|addUsage)|provider\.(?:guardNetwork|exec)|work\.send|sleeps|waits|sends|asks for|hears of)/;
 
 async function take({ scheduler, watch }: Stage, labels: string[], entry: Entry | undefined): Promise<void> {
   if (!entry) throw new Error("the same steps led elsewhere");

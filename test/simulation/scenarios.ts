@@ -4,7 +4,15 @@ import { withProvider } from "./mutate.ts";
 import type { Random } from "./random.ts";
 import { type Actor, createActor, createScheduler, type Entry, type Scheduler } from "./scheduler.ts";
 import { createWatch, type Watch } from "./watch.ts";
-import { type AllDeps, configOf, createWorld, type Mutant, type Role, type World } from "./world.ts";
+import {
+  type AllDeps,
+  configOf,
+  createWorld,
+  type Mutant,
+  type Ports,
+  type Role,
+  type World,
+} from "./world.ts";
 
 /** One task, at the moment from which every order is tried. */
 export interface Stage {
@@ -158,7 +166,7 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
     }),
     config,
     flags: allFlags("on"),
-    mutant,
+    mutant: { ...mutant, ports: (deps, role) => withoutAsides(mutant?.ports?.(deps, role) ?? deps) },
   });
 
   let begun = 0;
@@ -184,6 +192,15 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
   };
   await scenario.set(stage);
   return stage;
+}
+
+/** What is counted and looked at afterwards touches neither turn nor sandbox: it would only multiply the orders. */
+function withoutAsides(deps: Ports): Ports {
+  const asides: readonly string[] = ["usage", "environment"];
+  const send: Ports["work"]["send"] = async (message, delayMs) => {
+    if (!asides.includes(message.kind)) await deps.work.send(message, delayMs);
+  };
+  return { ...deps, work: { send } };
 }
 
 async function start(stage: Stage, request: StartRequest): Promise<void> {

@@ -153,7 +153,7 @@ function endedChange({ clock, config }: Deps, turn: number, state: TaskState, en
   const now = clock.now();
   return {
     set: { state, lastActivityAt: now, ...news },
-    remove: ["sealed", "dueAt"] as const,
+    remove: ["sealed", "dueAt", ...(hasLostTrack(state, end) ? (["conversation"] as const) : [])] as const,
     phase: { turn, status: state.status, at: now, by: "runner" } as const,
     ...(end.outputCutBytes > 0 && {
       notice: {
@@ -164,6 +164,11 @@ function endedChange({ clock, config }: Deps, turn: number, state: TaskState, en
       },
     }),
   };
+}
+
+/** An agent that failed without a word of its conversation could not go on with it: the next turn's is replayed. */
+function hasLostTrack({ status }: TaskState, { conversationId }: RunnerEnd): boolean {
+  return status === "failed" && conversationId === undefined;
 }
 
 async function isProven(deps: SandboxDeps, task: Task): Promise<boolean> {

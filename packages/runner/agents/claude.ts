@@ -11,7 +11,7 @@ import {
   parseFields,
   textOf,
 } from "./json.ts";
-import { npmPackage } from "./npm.ts";
+import { npmPackage, npmRegistry } from "./npm.ts";
 import { costUsd, type Tokens } from "./prices.ts";
 
 const ARGS = ["-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"];
@@ -19,7 +19,7 @@ const ARGS = ["-p", "--output-format", "stream-json", "--verbose", "--dangerousl
 /** Anthropic's Claude Code. */
 export const claude: AgentAdapter = {
   needs: {
-    hosts: ["api.anthropic.com"],
+    hosts: ["api.anthropic.com", npmRegistry],
     secret: { name: "ANTHROPIC_API_KEY", header: "x-api-key" },
     baseUrl: "ANTHROPIC_BASE_URL",
   },

@@ -2,7 +2,7 @@ import type { AgentEvent, AgentUsage } from "../protocol.ts";
 import type { AgentAdapter, AgentReader } from "./adapter.ts";
 import { createRollout, lessTokens, type Rollout, tokensOf } from "./codex-rollout.ts";
 import { conversationIdOf, type Fields, fieldsOf, jsonOf, listOf, parseFields, textOf } from "./json.ts";
-import { npmPackage } from "./npm.ts";
+import { npmPackage, npmRegistry } from "./npm.ts";
 import { costUsd, dearestUsd, type Tokens } from "./prices.ts";
 
 const { join } = process.getBuiltinModule("node:path");
@@ -13,7 +13,7 @@ const ARGS = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals
 /** OpenAI's Codex. */
 export const codex: AgentAdapter = {
   needs: {
-    hosts: ["api.openai.com"],
+    hosts: ["api.openai.com", npmRegistry],
     secret: { name: "OPENAI_API_KEY", header: "authorization", scheme: "Bearer" },
     baseUrl: "OPENAI_BASE_URL",
   },
