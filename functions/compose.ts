@@ -3,6 +3,7 @@ import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { SQSClient } from "@aws-sdk/client-sqs";
 import {
   type Clock,
+  type Config,
   createFlagReader,
   createId,
   createSealer,
@@ -12,6 +13,7 @@ import {
 } from "@concierge/core";
 import { createGitRemote } from "@concierge/git";
 import { createTimers, createWorkQueue } from "@concierge/queue";
+import { setupScript } from "@concierge/runner";
 import { SandboxSessionManager } from "@concierge/sessions";
 import { createDynamoStore } from "@concierge/store";
 import { Resource } from "sst";
@@ -28,7 +30,7 @@ const clock: Clock = {
 
 /** What every function's verbs are given, from the environment and from `Resource` alone. */
 export function composeDeps(): EndingDeps & SessionDeps {
-  const config = parseConfig(process.env);
+  const config = withAgents(parseConfig(process.env));
   const store = createDynamoStore({ client: new DynamoDBClient(), tableName: Resource.Table.name, clock });
   const client = new SQSClient();
   const deps = {
@@ -50,4 +52,11 @@ export function composeDeps(): EndingDeps & SessionDeps {
     git: createGitRemote(),
   };
   return { ...deps, sessions: new SandboxSessionManager({ ...config, ...deps, keepOnShutdown: true }) };
+}
+
+/** What is installed into every sandbox: the agents it is to have, then what the operator says. */
+function withAgents(config: Config): Config {
+  if (config.sandboxAgents.length === 0) return config;
+  const agents = setupScript(config.sandboxAgents);
+  return { ...config, setup: config.setup === undefined ? agents : `${agents}\n${config.setup}` };
 }

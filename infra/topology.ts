@@ -80,6 +80,7 @@ const limits = [
   "POOL_MAX_PER_USER",
   "POOL_WARM_TARGET",
   "SANDBOX_MAX_LIFE_MS",
+  "SANDBOX_AGENTS",
   "SANDBOX_SETUP",
 ] as const;
 const flags = [

@@ -166,6 +166,20 @@ describe("what an agent says", () => {
     expect((await api.request("GET", `/v1/tasks/${id}/output`)).text).toBe("raw\n");
   });
 
+  it("is bounded, and a report that makes no sense is refused", async () => {
+    const { token } = await running({ agent: "claude" });
+    const chunk = answered("x");
+    for (const body of [
+      { seq: 1, chunks: Array.from({ length: 2001 }, () => chunk) },
+      { seq: 1, chunks: [answered("x".repeat(100_000))] },
+      { seq: 1, chunks: [chunk], usage: { ...used(1), costUsd: -1 } },
+      { seq: 1, chunks: [chunk], conversationId: "--resume" },
+      { seq: 1, chunks: [{ ...chunk, agent: { kind: "gossip" } }] },
+    ])
+      expect((await say(token, "output", body)).status).toBe(400);
+    expect((await say(token, "output", { seq: 1, chunks: [chunk] })).json.action).toBe("continue");
+  });
+
   it("of an installation that failed is the turn's end", async () => {
     const { id, token } = await running({ agent: "claude" });
     await end(token, { reason: "install_failed", exitCode: null, detail: "exited with 1: E404" });

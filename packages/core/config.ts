@@ -27,6 +27,10 @@ const schema = z.object({
   POOL_MAX_PER_USER: whole(1, 2000, "sandboxes").optional(),
   POOL_WARM_TARGET: whole(0, 200, "sandboxes").default(0),
   SANDBOX_MAX_LIFE_MS: whole(60_000, 24 * 60 * minute, "milliseconds").default(5 * 60 * minute),
+  SANDBOX_AGENTS: text(
+    /^(claude|codex)(,(claude|codex))*$/,
+    "claude, codex or both with a comma between",
+  ).optional(),
   SANDBOX_SETUP: text(/^[^\0]{1,4000}$/s, "a shell script of at most 4000 characters").optional(),
   ENABLE_DB_BACKED_STOP: flag,
   ENABLE_CANCELLATION_CHECKS: flag,
@@ -67,6 +71,8 @@ export function parseConfig(environment: Readonly<Record<string, string | undefi
     warmTarget: env.POOL_WARM_TARGET,
     /** The longest the provider's plan lets a sandbox live. */
     sandboxMaxMs: env.SANDBOX_MAX_LIFE_MS,
+    /** Agents that every sandbox is to have. */
+    sandboxAgents: env.SANDBOX_AGENTS?.split(",") ?? [],
     /** What installs into a new sandbox whatever every one of them is to have. */
     setup: env.SANDBOX_SETUP,
     flags: {

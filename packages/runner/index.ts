@@ -1,5 +1,6 @@
 export type { AgentNeeds } from "./agents/adapter.ts";
 export { agentNeeds } from "./agents/index.ts";
+export { setupScript } from "./agents/setup.ts";
 export {
   CONFIG_VARIABLE,
   DEFAULT_MAX_SPOOL_BYTES,

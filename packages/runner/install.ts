@@ -28,7 +28,12 @@ function isExecutable(file: string): boolean {
 
 /** Where an agent is installed, if it is by us. */
 export function directoryOf(home: string, { program, install }: AgentAdapter): string | undefined {
-  return "version" in install ? join(home, "agents", `${program}-${install.version}`) : undefined;
+  return "version" in install ? join(home, "..", directoryIn(program, install)) : undefined;
+}
+
+/** The same, from the user's own directory on. */
+export function directoryIn(program: string, { version }: Installation): string {
+  return `.concierge/agents/${program}-${version}`;
 }
 
 export interface InstallOptions {

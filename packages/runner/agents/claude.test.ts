@@ -49,6 +49,7 @@ test("a conversation that is not there is a failure that says so", () => {
       text: "No conversation found with session ID: 00000000-0000-4000-8000-000000000000",
     },
   ]);
+  expect(read("claude-unknown").conversationId).toBeUndefined();
 });
 
 test("a model that refuses is a failure, though the stream calls it a success", () => {

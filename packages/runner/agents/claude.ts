@@ -88,7 +88,8 @@ export function createClaudeReader(): AgentReader {
     read(line) {
       const event = parseFields(line);
       if (event === undefined) return [];
-      conversationId = conversationIdOf(event.session_id) ?? conversationId;
+      // A result alone names the conversation that was asked for, whether there is one or not.
+      if (event.type !== "result") conversationId = conversationIdOf(event.session_id) ?? conversationId;
       switch (event.type) {
         case "system":
           readSystem(event);
