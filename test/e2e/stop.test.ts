@@ -86,7 +86,8 @@ describe("a stop ends", () => {
 
     await client.continue(id, "echo again");
     const again = await client.ended(id);
-    expect(again).toMatchObject({ status: "succeeded", sandbox: { origin: "cold", epoch: 2 } });
+    expect(again).toMatchObject({ status: "succeeded", sandbox: { origin: "cold" } });
+    expect(again.sandbox?.name).not.toBe(stopped.sandbox?.name);
     expect(await provider.probe(stopped.sandbox?.name ?? "")).toEqual({ health: "gone" });
   });
 
