@@ -25,8 +25,10 @@ export async function execute(session: Session, execution: Execution): Promise<E
   );
   const began = performance.now();
   try {
-    const said = await classified("read a command's output", () => collect(command, maxBytes));
-    const { exitCode } = await classified("wait for a command", () => command.wait({ signal }));
+    const [said, { exitCode }] = await Promise.all([
+      classified("read a command's output", () => collect(command, maxBytes)),
+      classified("wait for a command", () => command.wait({ signal })),
+    ]);
     const isOver = performance.now() - began >= timeoutMs;
     return { ...said, exitCode: isOver ? null : exitCode };
   } finally {

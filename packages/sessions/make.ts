@@ -14,6 +14,7 @@ import {
   sandboxName,
   sessionId,
   takeSlot,
+  takeWarmSlot,
 } from "@concierge/core";
 import { probe } from "./health.ts";
 import { type Attempt, inUse, moved, type Replaced, roomOf, seen, settled } from "./room.ts";
@@ -37,14 +38,14 @@ export async function make(tried: Attempt, replaced: Replaced | undefined): Prom
 /** A claimed sandbox becomes the session's; one that the session does not take is nobody's, and goes. */
 async function moveIn(
   tried: Attempt,
-  warm: LiveSandbox,
+  { sandbox: warm, slot: known }: { sandbox: LiveSandbox; slot: number | undefined },
   replaced: Replaced | undefined,
 ): Promise<Room | "gone" | undefined> {
   const { deps, wish, session, steps } = tried;
   const { store, provider, clock } = deps;
   const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
   const [slot, found] = await Promise.all([
-    takeSlot(deps, warm.name, owner),
+    takeWarmSlot(deps, warm.name, known, owner),
     steps.step("probing", warm.name, () => probe(deps, wish.userId, warm)),
   ]);
   const giveUpWarm = async () => {

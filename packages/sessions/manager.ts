@@ -45,6 +45,21 @@ export class SandboxSessionManager implements ISandboxSessionManager {
   }
 
   async getOrCreateSession(name: SessionName, options: SessionOptions = {}): Promise<SandboxSession> {
+    const room = await this.#give(name, options);
+    await countMade(this.#deps, name.userId, room);
+    const { sandbox, epoch, origin } = room;
+    const { startedAt, expiresAt, ...ref } = sandbox;
+    return {
+      ...name,
+      sandbox: { name: ref.name, sessionId: ref.sessionId },
+      epoch,
+      origin,
+      startedAt,
+      expiresAt,
+    };
+  }
+
+  async #give(name: SessionName, options: SessionOptions): Promise<Room> {
     const deps = this.#open();
     const { until = deps.clock.now(), onProgress: progress = silently } = options;
     const room = await giveRoom(deps, {
@@ -61,17 +76,7 @@ export class SandboxSessionManager implements ISandboxSessionManager {
       throw shutDown();
     }
     if (!this.#keepOnShutdown) this.#given.set(`${name.userId}\0${name.sessionKey}`, name);
-    await countMade(deps, name.userId, room);
-    const { sandbox, epoch, origin } = room;
-    const { startedAt, expiresAt, ...ref } = sandbox;
-    return {
-      ...name,
-      sandbox: { name: ref.name, sessionId: ref.sessionId },
-      epoch,
-      origin,
-      startedAt,
-      expiresAt,
-    };
+    return room;
   }
 
   async isSessionValid(name: SessionName): Promise<boolean> {
@@ -104,9 +109,13 @@ export class SandboxSessionManager implements ISandboxSessionManager {
 
   async exec(name: SessionName, execution: Execution): Promise<ExecutionResult> {
     const until = this.#deps.clock.now() + execution.timeoutMs;
-    const { sandbox } = await this.getOrCreateSession(name, { until });
+    const room = await this.#give(name, { until });
     try {
-      return await this.#deps.provider.exec(sandbox, execution);
+      const [result] = await Promise.all([
+        this.#deps.provider.exec(room.sandbox, execution),
+        countMade(this.#deps, name.userId, room),
+      ]);
+      return result;
     } catch (error) {
       if (!(error instanceof ProviderError && (error.kind === "gone" || error.kind === "stopped")))
         throw error;

@@ -5,12 +5,22 @@ import { costs } from "./costs.ts";
 import { type Benchmark, formatTable, judge, type Result } from "./harness.ts";
 import { latency } from "./latency.ts";
 import { ready } from "./ready.ts";
+import { rooms } from "./rooms.ts";
 import { stop } from "./stop.ts";
 import { throughput } from "./throughput.ts";
 import { timersBenchmark } from "./timers.ts";
 import { writes } from "./writes.ts";
 
-const benchmarks: readonly Benchmark[] = [writes, stop, timersBenchmark, latency, costs, throughput, ready];
+const benchmarks: readonly Benchmark[] = [
+  writes,
+  stop,
+  timersBenchmark,
+  rooms,
+  latency,
+  costs,
+  throughput,
+  ready,
+];
 const names = benchmarks.map(({ name }) => name).join(", ");
 
 const help = `Runs the benchmarks: npm run bench -- [options]

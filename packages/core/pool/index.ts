@@ -11,15 +11,14 @@ export async function claimWarm(
   { store, clock, config }: Pick<RoomDeps, "store" | "clock" | "config">,
   session: { userId: string; sessionKey: string },
   untilAt: number,
-): Promise<LiveSandbox | undefined> {
+): Promise<{ sandbox: LiveSandbox; slot: number | undefined } | undefined> {
   if (config.warmTarget === 0) return undefined;
   for (const warm of claimable(await store.listWarm(), untilAt)) {
-    const { name, createdAt, expiresAt, sessionId } = warm;
-    const { userId, sessionKey } = session;
-    const claimedAt = clock.now();
-    const claimed = { state: "claimed", name, createdAt, expiresAt, claimedAt, userId, sessionKey } as const;
+    const { state: _, sessionId, ...made } = warm;
+    const { name, createdAt, expiresAt, slot } = made;
+    const claimed = { state: "claimed", ...made, claimedAt: clock.now(), ...session } as const;
     if (await store.changeWarm(name, "ready", claimed))
-      return { name, sessionId, startedAt: createdAt, expiresAt };
+      return { sandbox: { name, sessionId, startedAt: createdAt, expiresAt }, slot };
   }
   return undefined;
 }
@@ -46,10 +45,11 @@ async function makeWarm(deps: SandboxDeps): Promise<boolean> {
   const { store, clock, ids, config } = deps;
   const createdAt = clock.now();
   const name = `${app}-${config.stage}-warm-${ids.warm()}`;
-  const made = { name, createdAt, expiresAt: createdAt + config.sandboxMaxMs };
-  const slot = await tookSlot(deps, name);
-  if (slot === undefined || !(await store.createWarm({ state: "creating", ...made }))) return false;
-  await confirmSlot(deps, slot, name, { pool: "warm" });
+  const taken = await tookSlot(deps, name);
+  if (taken === undefined) return false;
+  const named = { name, createdAt, expiresAt: createdAt + config.sandboxMaxMs, slot: taken };
+  if (!(await store.createWarm({ state: "creating", ...named }))) return false;
+  const made = { ...named, slot: await confirmSlot(deps, taken, name, { pool: "warm" }) };
   const tags = { app, stage: config.stage, pool: "warm" };
   const timeoutMs = config.sandboxMaxMs;
   const { sandbox } = await makeSandbox(deps, { name, tags, timeoutMs }, silently);

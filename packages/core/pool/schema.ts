@@ -1,7 +1,13 @@
 import { z } from "zod";
 
 const time = z.int().nonnegative();
-const made = { name: z.string(), createdAt: time, expiresAt: time };
+const made = {
+  name: z.string(),
+  createdAt: time,
+  expiresAt: time,
+  /** The slot it counts against the cap with. */
+  slot: z.int().nonnegative().optional(),
+};
 
 /**
  * A sandbox that was made ahead, for nobody. Once claimed it is one session's for ever: the record stays, so that

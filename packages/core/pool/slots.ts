@@ -83,6 +83,18 @@ export async function confirmSlot(
   return isOurs ? number : await takeSlot(deps, name, owner);
 }
 
+/** The slot of one that was made ahead goes to its session: mostly it is where its record says. */
+export async function takeWarmSlot(
+  deps: RoomDeps,
+  name: string,
+  number: number | undefined,
+  owner: { userId: string; sessionKey: string },
+): Promise<number> {
+  const slot = { name, at: deps.clock.now(), ...owner };
+  const isThere = number !== undefined && (await deps.store.takeSlot({ ...slot, number }, name));
+  return isThere ? number : await takeSlot(deps, name, owner);
+}
+
 /** Whoever lost the session gives its slot back: to the sandbox that the session has by now, or to anyone. */
 export async function giveBackSlot(
   { store, clock }: Pick<RoomDeps, "store" | "clock">,
@@ -101,9 +113,11 @@ export async function makeUserRoom(
   deps: RoomDeps,
   owner: { userId: string; sessionKey: string },
 ): Promise<void> {
+  const { poolMaxPerUser, poolMax } = deps.config;
+  if (poolMaxPerUser >= poolMax) return;
   const slots = await deps.store.listSlots();
   const theirs = ofUser(slots, owner.userId);
-  if (theirs.length < deps.config.poolMaxPerUser || slots.some((slot) => isOf(slot, owner))) return;
+  if (theirs.length < poolMaxPerUser || slots.some((slot) => isOf(slot, owner))) return;
   const { idle } = await lookAround(deps, theirs, owner.userId);
   for (const { userId, key, epoch } of idle)
     if ((await release(deps, { userId, sessionKey: key, epoch })) !== undefined) return;
