@@ -3,8 +3,8 @@ import { startConcierge } from "../fixtures/stack.ts";
 import type { Benchmark, Figure } from "./harness.ts";
 
 const messages = 30;
-/** All times of the estimate, a quarter as long: create 2 s, install 5 s, a message 10 s. */
-const scale = 4;
+/** All times of the estimate, a third as long: create 2 s, install 5 s, a message 10 s. */
+const scale = 3;
 const createMs = 2000 / scale;
 const installSeconds = 5 / scale;
 const messageSeconds = 10 / scale;
@@ -26,8 +26,8 @@ export const costs: Benchmark = {
     const effect = { type: "status", status: 400 };
     await concierge.control("POST", "/faults", { route: "createSnapshot", count: 1_000_000, effect });
     const [kept, fresh] = await Promise.all([
-      converse(concierge.client, "kept", { keepAlive: true }),
-      converse(concierge.client, "fresh", { keepAlive: false }),
+      use(concierge.client, "kept", converse),
+      use(concierge.client, "fresh", startAnew),
     ]);
     return figuresOf(kept, fresh);
   },
@@ -59,20 +59,36 @@ function figuresOf(kept: Used, fresh: Used): Figure[] {
 
 const once = { of: "value", atMost: 1, firm: true } as const;
 
-/** A user of its own, so that its costs are its own. */
-async function converse(admin: Client, userId: string, over: { keepAlive: boolean }): Promise<Used> {
+/** Does its messages as a user of its own, so that its costs are its own. */
+async function use(
+  admin: Client,
+  userId: string,
+  messageAll: (client: Client) => Promise<void>,
+): Promise<Used> {
   const { key } = (await admin.json("POST", "/v1/keys", { userId })) as { key: string };
   const client = createClient({ url: admin.url, apiKey: key });
-  const prompt = `sleep ${messageSeconds}`;
-  const { id } = await client.start(prompt, over);
+  await messageAll(client);
+  for (;;) {
+    const { total } = (await client.json("GET", "/v1/costs")) as { total: { turns: number; used: Used } };
+    if (total.turns === messages) return total.used;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+const prompt = `sleep ${messageSeconds}`;
+
+async function converse(client: Client): Promise<void> {
+  const { id } = await client.start(prompt);
   await client.ended(id, 60_000);
   for (let message = 1; message < messages; message++) {
     await client.continue(id, prompt);
     await client.ended(id, 60_000);
   }
-  for (;;) {
-    const { total } = (await client.json("GET", "/v1/costs")) as { total: { turns: number; used: Used } };
-    if (total.turns === messages) return total.used;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+async function startAnew(client: Client): Promise<void> {
+  for (let message = 0; message < messages; message++) {
+    const { id } = await client.start(prompt, { keepAlive: false });
+    await client.ended(id, 60_000);
   }
 }
