@@ -1,0 +1,110 @@
+import type { Page } from "./ports.ts";
+
+/** One provider session of a sandbox: a name alone would follow it through a resume. */
+export interface SandboxRef {
+  name: string;
+  sessionId: string;
+}
+
+export interface LiveSandbox extends SandboxRef {
+  startedAt: number;
+  expiresAt: number;
+}
+
+/** What a look at a sandbox found. That it could not be looked at is no finding, but a `ProviderError`. */
+export type Probe = { health: "healthy"; sandbox: LiveSandbox } | { health: "resumable" | "gone" };
+
+export interface Execution {
+  cmd: string;
+  args: readonly string[];
+  cwd?: string | undefined;
+  env?: Readonly<Record<string, string>> | undefined;
+  timeoutMs: number;
+  /** Of each stream; what is beyond is cut. */
+  maxBytes: number;
+}
+
+export interface ExecutionResult {
+  /** None where it was killed because its time was over. */
+  exitCode: number | null;
+  stdout: string;
+  stderr: string;
+  /** Something was cut off. */
+  truncated: boolean;
+}
+
+export interface ListedSandbox {
+  name: string;
+  /** False for one whose time is over, which is kept to be resumed. */
+  isRunning: boolean;
+  createdAt: number;
+  tags: Readonly<Record<string, string>>;
+}
+
+export interface SandboxFile {
+  path: string;
+  content: string | Uint8Array;
+}
+
+/** What a turn's runner last wrote of itself. */
+export interface RunnerState {
+  lastOutputAt: number | undefined;
+  /** It has output that it could not deliver. */
+  undelivered: boolean;
+  activity: "none" | "model" | "tool";
+}
+
+export interface NetworkPolicy {
+  allow: readonly string[];
+  /** Headers by host. */
+  inject: Readonly<Record<string, Readonly<Record<string, string>>>>;
+}
+
+export type SweepResult = "clean" | "alive" | "superseded";
+
+/** A sandbox provider. Nothing here but `resume` brings a stopped sandbox back. Failures are `ProviderError`s. */
+export interface Provider {
+  /** A sandbox that keeps its files when its time is over, empty or with a snapshot's files. */
+  create(options: {
+    name: string;
+    tags: Record<string, string>;
+    timeoutMs: number;
+    snapshotId?: string | undefined;
+  }): Promise<LiveSandbox>;
+  probe(name: string): Promise<Probe>;
+  /** Brings back a sandbox whose time was over, in a new provider session. */
+  resume(name: string): Promise<LiveSandbox>;
+  /** Stops the sandbox and keeps its files, for so long, for others to be made from. */
+  snapshot(sandbox: SandboxRef, keepMs: number): Promise<string>;
+  /** One that does not exist is as good as deleted. */
+  deleteSnapshot(id: string): Promise<void>;
+  /** Runs a command to its end, or to its time's. */
+  exec(sandbox: SandboxRef, execution: Execution): Promise<ExecutionResult>;
+  /** The sandboxes that carry the stage's tag, a page at a time. */
+  list(tags: { stage: string }, cursor?: string): Promise<Page<ListedSandbox>>;
+  writeFiles(sandbox: SandboxRef, files: readonly SandboxFile[]): Promise<void>;
+  /**
+   * Lets the sandbox reach these hosts and no others, and puts headers into its requests that it never sees itself.
+   * `open` where the provider can do neither: then a secret has to go in.
+   */
+  guardNetwork(sandbox: SandboxRef, policy: NetworkPolicy): Promise<"guarded" | "open">;
+  /** Starts a command and does not wait for it. It may be started twice: what it runs must bear that. */
+  launch(
+    sandbox: SandboxRef,
+    command: { cmd: string; args: readonly string[]; env: Record<string, string> },
+  ): Promise<string>;
+  /**
+   * Bars the turn's launch, if it has not happened, and kills everything that began with it or after: `clean` when,
+   * twice in a row, nothing of it was left. Where another turn's files have been put there since, nothing is touched:
+   * a sweep that comes late must not kill the next turn.
+   */
+  sweep(sandbox: SandboxRef, runDir: string, options?: { evenIfSuperseded: boolean }): Promise<SweepResult>;
+  /** Asks the turn's runner directly, past every callback. */
+  ask(sandbox: SandboxRef, runDir: string): Promise<RunnerState | undefined>;
+  extend(sandbox: SandboxRef, byMs: number): Promise<void>;
+  /**
+   * Stops the sandbox and deletes it with all it holds, snapshots of it too unless they are to be used; one that does
+   * not exist is as good as deleted.
+   */
+  remove(name: string, options?: { keepSnapshots: boolean }): Promise<void>;
+}
