@@ -32,12 +32,18 @@ describe("kill -9", () => {
 
   it("of the worker right after its launch: the second launch finds the first, and the script runs once", async () => {
     const { client, control, kill } = concierge;
+    const { id } = await client.start("true", { sessionKey: "launched" });
+    await client.ended(id);
+    // What looks at the sandbox is a command too: from here on the launch is the only one.
+    const known = async () => (await client.json("GET", "/v1/sessions/launched")).environment;
+    await expect.poll(known, { timeout: 20_000 }).not.toBeNull();
+    const before = await countOf(concierge, "runCommand");
     await control("POST", "/faults", {
       route: "runCommand",
       effect: { type: "commitLate", delayMs: 60_000 },
     });
-    const { id } = await client.start('echo "once $$"; echo x >> /tmp/runs; sleep 2; cat /tmp/runs');
-    await expect.poll(() => countOf(concierge, "runCommand"), { timeout: 10_000 }).toBe(1);
+    await client.continue(id, 'echo "once $$"; echo x >> /tmp/runs; sleep 2; cat /tmp/runs');
+    await expect.poll(() => countOf(concierge, "runCommand"), { timeout: 10_000 }).toBe(before + 1);
     kill("Worker");
 
     expect((await client.ended(id, 60_000)).status).toBe("succeeded");

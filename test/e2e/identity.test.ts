@@ -62,7 +62,8 @@ describe("through the warm pool", () => {
   const warmed = async () => {
     const pool = async () => (await concierge.client.json("GET", "/v1/pool")).warm;
     if ((await pool()) === 0) await concierge.client.json("POST", "/v1/reap", {});
-    await expect.poll(pool, { timeout: 20_000 }).toBe(1);
+    // Two that sweep at once may each have made one.
+    await expect.poll(pool, { timeout: 20_000 }).toBeGreaterThan(0);
   };
 
   it("the one who left it finds all of it again: the look finds what is there", async () => {

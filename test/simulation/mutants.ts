@@ -97,7 +97,7 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a sweep that comes late kills the next turn",
     breaks: [6],
-    rare: { from: 420 },
+    rare: { from: 570 },
     plant: () => ({
       ports: (deps) =>
         withProvider(deps, {
