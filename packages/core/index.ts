@@ -43,7 +43,14 @@ export { authenticate, type Caller, createKey } from "./key/index.ts";
 export { type Key, keySchema } from "./key/schema.ts";
 export * as limits from "./limits.ts";
 export { claimWarm } from "./pool/index.ts";
-export { type Slot, slotSchema, type WarmSandbox, warmSchema } from "./pool/schema.ts";
+export {
+  isUnclaimed,
+  type Slot,
+  slotSchema,
+  type UnclaimedWarmSandbox,
+  type WarmSandbox,
+  warmSchema,
+} from "./pool/schema.ts";
 export { confirmSlot, giveBackSlot, makeUserRoom, takeSlot, takeWarmSlot } from "./pool/slots.ts";
 export { poolSchema, poolStats } from "./pool/stats.ts";
 export type * from "./ports.ts";

@@ -3,7 +3,7 @@ import type { Counters, UsageRecord } from "./cost/schema.ts";
 import type { EventRecord } from "./event/schema.ts";
 import type { Flags } from "./flags/schema.ts";
 import type { Key } from "./key/schema.ts";
-import type { Slot, WarmSandbox } from "./pool/schema.ts";
+import type { Slot, UnclaimedWarmSandbox, WarmSandbox } from "./pool/schema.ts";
 import type { Execution, ExecutionResult, LiveSandbox } from "./ports-provider.ts";
 import type { Lease, Session } from "./session/schema.ts";
 import type { Notice, Origin, Phase, Status, Task } from "./task/schema.ts";
@@ -138,7 +138,8 @@ export interface Store {
     change: SessionChange,
   ): Promise<Outcome<Session>>;
 
-  listWarm(): Promise<WarmSandbox[]>;
+  /** Those that nobody has claimed. */
+  listWarm(): Promise<UnclaimedWarmSandbox[]>;
   /** False where there is one of that name. */
   createWarm(sandbox: WarmSandbox): Promise<boolean>;
   /** False where it is no longer in that state. */

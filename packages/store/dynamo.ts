@@ -1,13 +1,14 @@
 import type { DynamoDBClient } from "@aws-sdk/client-dynamodb";
-import type {
-  Clock,
-  Flags,
-  IdempotencyRecord,
-  Outcome,
-  Page,
-  Session,
-  Store,
-  UsageRecord,
+import {
+  type Clock,
+  type Flags,
+  type IdempotencyRecord,
+  isUnclaimed,
+  type Outcome,
+  type Page,
+  type Session,
+  type Store,
+  type UsageRecord,
 } from "@concierge/core";
 import {
   isAbsent,
@@ -188,7 +189,9 @@ export function createDynamoStore(options: {
     },
 
     async listWarm() {
-      return (await table.listOwned(ownerOf.warm, { limit: warmMax })).items.map(readWarm);
+      return (await table.listOwned(ownerOf.warm, { limit: warmMax })).items
+        .map(readWarm)
+        .filter(isUnclaimed);
     },
 
     async getWarm(name) {

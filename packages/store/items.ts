@@ -70,9 +70,10 @@ export function recordItem(taskId: string, record: EventRecord, expiresAt: numbe
 }
 
 export function warmItem(warm: WarmSandbox): Item & { pk: string; sk: string } {
-  const { name, createdAt, expiresAt } = warm;
-  const ownedAt = ownedSince(createdAt, name);
-  return { ...warm, ...keyOf.warm(name), owner: ownerOf.warm, ownedAt, ttl: ttlOf(expiresAt) };
+  const { name, createdAt, expiresAt, state } = warm;
+  const listed = { owner: ownerOf.warm, ownedAt: ownedSince(createdAt, name) };
+  // A claimed one leaves the list: looking for one to claim costs what there is to claim.
+  return { ...warm, ...keyOf.warm(name), ...(state !== "claimed" && listed), ttl: ttlOf(expiresAt) };
 }
 
 /** A place in a list that is ordered by time, for what has no id that is. */

@@ -1,21 +1,22 @@
-import type {
-  Base,
-  Clock,
-  EventRecord,
-  Flags,
-  IdempotencyRecord,
-  Key,
-  Outcome,
-  Page,
-  RecordPosition,
-  Session,
-  SessionGuard,
-  Slot,
-  Store,
-  Task,
-  TaskGuard,
-  UsageRecord,
-  WarmSandbox,
+import {
+  type Base,
+  type Clock,
+  type EventRecord,
+  type Flags,
+  type IdempotencyRecord,
+  isUnclaimed,
+  type Key,
+  type Outcome,
+  type Page,
+  type RecordPosition,
+  type Session,
+  type SessionGuard,
+  type Slot,
+  type Store,
+  type Task,
+  type TaskGuard,
+  type UsageRecord,
+  type WarmSandbox,
 } from "@concierge/core";
 
 /** The store without a table, for simulations: the same contract, held to by the same suite. */
@@ -146,7 +147,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
     },
 
     async listWarm() {
-      return structuredClone([...warm.values()]);
+      return structuredClone([...warm.values()].filter(isUnclaimed));
     },
 
     async getWarm(name) {

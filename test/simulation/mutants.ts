@@ -1,4 +1,4 @@
-import { statuses, type WarmSandbox } from "@concierge/core";
+import { statuses, type UnclaimedWarmSandbox } from "@concierge/core";
 import {
   armAfterLaunch,
   grantBeforeWrite,
@@ -199,21 +199,22 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a sandbox made ahead is claimed without a condition",
     breaks: [9],
-    plant: () => ({
-      table: (store) => ({
-        ...store,
-        async changeWarm(name, from, sandbox) {
-          const known = await store.getWarm(name);
-          return await store.changeWarm(name, known?.state ?? from, sandbox);
-        },
-        listWarm: async () => {
-          const all = await store.listWarm();
-          return all.map((warm) =>
-            warm.state === "claimed" ? { state: "ready", ...madeOf(warm), sessionId: "session 1" } : warm,
-          );
-        },
-      }),
-    }),
+    plant: () => {
+      const listed = new Map<string, UnclaimedWarmSandbox>();
+      return {
+        table: (store) => ({
+          ...store,
+          async changeWarm(name, from, sandbox) {
+            const known = await store.getWarm(name);
+            return await store.changeWarm(name, known?.state ?? from, sandbox);
+          },
+          listWarm: async () => {
+            for (const warm of await store.listWarm()) listed.set(warm.name, warm);
+            return [...listed.values()];
+          },
+        }),
+      };
+    },
   },
   {
     name: "secrets are written as they came",
@@ -238,7 +239,3 @@ export const mutants: readonly NamedMutant[] = [
     }),
   },
 ];
-
-function madeOf({ name, createdAt, expiresAt }: WarmSandbox) {
-  return { name, createdAt, expiresAt };
-}

@@ -1,36 +1,27 @@
 import { describe, expect, it } from "vitest";
 import { longestCreateMs, warmLifeMs } from "../limits.ts";
 import { claimable, decideRefill, isSpent } from "./decide.ts";
-import type { WarmSandbox } from "./schema.ts";
+import type { UnclaimedWarmSandbox } from "./schema.ts";
 
 const now = 1_000_000_000;
-const ready = (name: string, lifeMs: number, createdAt = now): WarmSandbox => ({
+const ready = (name: string, lifeMs: number, createdAt = now): UnclaimedWarmSandbox => ({
   state: "ready",
   name,
   createdAt,
   expiresAt: now + lifeMs,
   sessionId: "s",
 });
-const creating = (ageMs: number): WarmSandbox => ({
+const creating = (ageMs: number): UnclaimedWarmSandbox => ({
   state: "creating",
   name: "c",
   createdAt: now - ageMs,
   expiresAt: now * 2,
 });
-const claimed: WarmSandbox = {
-  state: "claimed",
-  name: "x",
-  createdAt: 1,
-  expiresAt: now + 1,
-  claimedAt: 1,
-  userId: "u",
-  sessionKey: "k",
-};
 const long = warmLifeMs + 1;
 
 describe("the warm pool", () => {
-  it("gives the oldest that lives long enough, and none that is claimed or not ready", () => {
-    const warm = [ready("young", 500), ready("old", 500, now - 9), ready("short", 499), creating(0), claimed];
+  it("gives the oldest that lives long enough, and none that is not ready", () => {
+    const warm = [ready("young", 500), ready("old", 500, now - 9), ready("short", 499), creating(0)];
     expect(claimable(warm, now + 500).map(({ name }) => name)).toEqual(["old", "young"]);
   });
 
@@ -40,7 +31,6 @@ describe("the warm pool", () => {
     ["one being made", [creating(0)], { target: 2, room: 9, atMost: 9 }, 1],
     ["one never finished", [creating(longestCreateMs)], { target: 2, room: 9, atMost: 9 }, 2],
     ["one nearly over", [ready("a", warmLifeMs)], { target: 2, room: 9, atMost: 9 }, 2],
-    ["one claimed", [claimed], { target: 2, room: 9, atMost: 9 }, 2],
     ["too many", [ready("a", long), ready("b", long)], { target: 1, room: 9, atMost: 9 }, 0],
     ["little room", [], { target: 5, room: 1, atMost: 9 }, 1],
     ["no room", [], { target: 5, room: -3, atMost: 9 }, 0],
@@ -54,7 +44,5 @@ describe("the warm pool", () => {
     expect(isSpent(creating(longestCreateMs - 1), now)).toBe(false);
     expect(isSpent(ready("a", warmLifeMs), now)).toBe(true);
     expect(isSpent(ready("a", long), now)).toBe(false);
-    expect(isSpent(claimed, now)).toBe(false);
-    expect(isSpent(claimed, now + 1)).toBe(true);
   });
 });

@@ -1,8 +1,8 @@
 import { longestCreateMs, warmLifeMs } from "../limits.ts";
-import type { ReadyWarmSandbox, WarmSandbox } from "./schema.ts";
+import type { ReadyWarmSandbox, UnclaimedWarmSandbox } from "./schema.ts";
 
 /** Those that may be claimed for so long, the oldest first: it has the least life left to lose. */
-export function claimable(warm: readonly WarmSandbox[], untilAt: number): ReadyWarmSandbox[] {
+export function claimable(warm: readonly UnclaimedWarmSandbox[], untilAt: number): ReadyWarmSandbox[] {
   const fit = warm
     .filter((sandbox) => sandbox.state === "ready")
     .filter(({ expiresAt }) => expiresAt >= untilAt);
@@ -11,7 +11,7 @@ export function claimable(warm: readonly WarmSandbox[], untilAt: number): ReadyW
 
 /** How many to make: what is being made counts, what is nearly over does not, and the cap is kept. */
 export function decideRefill(
-  warm: readonly WarmSandbox[],
+  warm: readonly UnclaimedWarmSandbox[],
   { target, room, atMost }: { target: number; room: number; atMost: number },
   now: number,
 ): number {
@@ -23,13 +23,11 @@ export function decideRefill(
 }
 
 /** Whether nobody can want it any more: never finished, or its life is over before it was claimed. */
-export function isSpent(sandbox: WarmSandbox, now: number): boolean {
+export function isSpent(sandbox: UnclaimedWarmSandbox, now: number): boolean {
   switch (sandbox.state) {
     case "creating":
       return now - sandbox.createdAt >= longestCreateMs;
     case "ready":
       return sandbox.expiresAt - now <= warmLifeMs;
-    case "claimed":
-      return sandbox.expiresAt <= now;
   }
 }

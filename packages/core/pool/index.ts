@@ -29,8 +29,7 @@ export async function refill(deps: SandboxDeps): Promise<number> {
   const now = clock.now();
   const warm = await store.listWarm();
   for (const sandbox of warm.filter((one) => isSpent(one, now))) {
-    // A claimed one is its session's to release; here only the record goes.
-    if (sandbox.state !== "claimed") await provider.remove(sandbox.name);
+    await provider.remove(sandbox.name);
     await store.deleteWarm(sandbox.name, sandbox.state);
   }
   if (config.warmTarget === 0) return 0;

@@ -26,6 +26,9 @@ export const warmSchema = z.discriminatedUnion("state", [
 ]);
 
 export type WarmSandbox = z.infer<typeof warmSchema>;
+export type UnclaimedWarmSandbox = Exclude<WarmSandbox, { state: "claimed" }>;
+export const isUnclaimed = (warm: WarmSandbox): warm is UnclaimedWarmSandbox => warm.state !== "claimed";
+
 export type ReadyWarmSandbox = Extract<WarmSandbox, { state: "ready" }>;
 
 /** The right to one sandbox. There are as many numbers as there may be sandboxes. */
