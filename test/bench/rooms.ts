@@ -18,7 +18,7 @@ export const rooms: Benchmark = {
   name: "rooms",
   about: `${rounds} commands in a session's room, kept or made ahead, by the session manager alone, against the bare SDK`,
   async run() {
-    await using concierge = await startConcierge({ reapEveryMs: 3_600_000 });
+    await using concierge = await startConcierge({ reapEveryMs: 3_600_000, env: { POOL_WARM_TARGET: "1" } });
     const client = new DynamoDBClient(clientConfig(concierge.endpoints.dynamodb));
     const store = createDynamoStore({ client, tableName: concierge.tableName, clock });
     const { provider } = concierge;
@@ -31,8 +31,8 @@ export const rooms: Benchmark = {
     await interleaved(rounds + warmUpRounds, [
       async () => void samples.reused.push(await timed(() => manager.exec(kept, execution))),
       async () => {
-        const { name } = await makeAhead(concierge, store);
-        const session = { userId: "bench", sessionKey: randomUUID() };
+        const name = await makeAhead(concierge, store);
+        const session = await reserve(store, randomUUID());
         samples.warm.push(await timed(() => manager.exec(session, execution)));
         const given = (await store.getSession("bench", session.sessionKey))?.sandbox?.name;
         if (given !== name) throw new Error(`the room was ${given}, not the one that was made ahead`);
@@ -52,15 +52,20 @@ export const rooms: Benchmark = {
   },
 };
 
-/** As the reaper does it: a slot, a record, a sandbox. */
-async function makeAhead({ provider }: Concierge, store: Store): Promise<{ name: string }> {
-  const name = `bench-warm-${randomUUID()}`;
-  const number = (await store.listSlots()).length + 10;
-  await store.takeSlot({ number, name, at: clock.now(), pool: "warm" });
-  const made = await provider.create({ name, tags: { stage: "bench" }, timeoutMs: 3_600_000 });
-  const { sessionId, startedAt: createdAt, expiresAt } = made;
-  await store.createWarm({ state: "ready", name, createdAt, expiresAt, sessionId, slot: number });
-  return { name };
+/** By the reaper itself. */
+async function makeAhead({ client }: Concierge, store: Store): Promise<string> {
+  await client.json("POST", "/v1/reap", {});
+  const [warm] = await store.listWarm();
+  if (warm?.state !== "ready") throw new Error("the reaper made none ahead");
+  return warm.name;
+}
+
+/** A session as a start leaves it to the worker: known, and with no sandbox yet. */
+async function reserve(store: Store, sessionKey: string) {
+  const now = clock.now();
+  const set = { lastUsedAt: now, expiresAt: now + 3_600_000 };
+  await store.changeSession("bench", sessionKey, { lease: null }, { set });
+  return { userId: "bench", sessionKey };
 }
 
 async function run(session: Session): Promise<void> {

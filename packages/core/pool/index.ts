@@ -52,9 +52,13 @@ async function makeWarm(deps: SandboxDeps): Promise<boolean> {
   const tags = { app, stage: config.stage, pool: "warm" };
   const timeoutMs = config.sandboxMaxMs;
   const { sandbox } = await makeSandbox(deps, { name, tags, timeoutMs }, silently);
+  // The first command in a sandbox is its slowest, and one that can run none is not to be given to anyone.
+  await deps.provider.exec(sandbox, readiness);
   const { sessionId, expiresAt } = sandbox;
   return await store.changeWarm(name, "creating", { state: "ready", ...made, sessionId, expiresAt });
 }
+
+const readiness = { cmd: "true", args: [], timeoutMs: 10_000, maxBytes: 0 };
 
 async function tookSlot(deps: SandboxDeps, name: string): Promise<number | undefined> {
   try {
