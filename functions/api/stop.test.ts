@@ -30,7 +30,9 @@ describe("stop", () => {
     expect(json.timings.stopMs).toEqual(expect.any(Number));
     expect(process.alive).toBe(false);
     expect(api.world.sandboxes()).toHaveLength(1);
-    expect(api.counted).toEqual(expect.arrayContaining(["stop_requested", "stop_proven", "stop_ms"]));
+    expect(api.counted).toEqual(
+      expect.arrayContaining(["stop_requested", "stop_proven stopped_by_user", "stop_ms stopped_by_user"]),
+    );
   });
 
   it("without keepAlive takes the sandbox with it", async () => {
@@ -53,7 +55,7 @@ describe("stop", () => {
     Object.assign(api.deps.provider, { sweep: failing("transient"), remove: failing("transient") });
     const { status, json } = await stop(id);
     expect([status, json.status]).toEqual([202, "stopping"]);
-    expect(api.counted).toContain("stop_unproven");
+    expect(api.counted).toContain("stop_unproven stopped_by_user");
     expect((await say(token, "beat", { activity: "none" })).json).toEqual({ action: "stop" });
     expect((await say(token, "finalize", push)).status).toBe(400);
 

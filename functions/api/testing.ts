@@ -8,6 +8,7 @@ import {
   type EndingDeps,
   fireTimer,
   type LaunchDeps,
+  type MetricName,
   parseConfig,
   type Timer,
   type Webhooks,
@@ -72,7 +73,7 @@ export function createTestApi(config: Config = testConfig) {
     provider,
     flags: createFlagReader({ store, clock }, config.flags),
     metrics: {
-      count: (name, _value, dimensions = {}) => {
+      count: (name: MetricName, _value?: number, dimensions: Readonly<Record<string, string>> = {}) => {
         counted.push([name, ...Object.values(dimensions)].join(" "));
       },
     },

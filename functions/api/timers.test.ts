@@ -53,7 +53,7 @@ describe("silence", () => {
     await api.fire("inactivity");
     expect(await get(id)).toMatchObject({ status: "failed", error: { code: "inactivity_timeout" } });
     expect(process.alive).toBe(false);
-    expect(api.counted).toContain("inactivity_ended");
+    expect(api.counted).toContain("turn_ended inactivity_timeout");
   });
 
   it.each([

@@ -9,6 +9,7 @@ import type { Lease, Session } from "./session/schema.ts";
 import type { Notice, Origin, Phase, Status, Task } from "./task/schema.ts";
 import type { WebhookEvent } from "./webhook/schema.ts";
 
+export type { MetricName, Metrics } from "./metrics/catalogue.ts";
 export type * from "./ports-provider.ts";
 
 export interface Clock {
@@ -155,8 +156,8 @@ export interface Store {
   getBase(): Promise<Base | undefined>;
   /** False where it is not the version that was seen; none was where `seen` is 0. */
   putBase(base: Base, seen: number): Promise<boolean>;
-  /** Adds to what a user used on a day. */
-  addUsage(day: string, userId: string, counters: Counters, expiresAt: number): Promise<void>;
+  /** Adds to what a user used on a day, and tells what it then is. */
+  addUsage(day: string, userId: string, counters: Counters, expiresAt: number): Promise<UsageRecord>;
   getUsage(day: string, userId: string): Promise<UsageRecord | undefined>;
   listUsage(day: string): Promise<UsageRecord[]>;
 
@@ -277,31 +278,3 @@ export interface Sessions {
   refreshEnvironment(name: SessionName): Promise<void>;
   exec(name: SessionName, execution: Execution): Promise<ExecutionResult>;
 }
-
-/** Things that happened, each counted once where it happened. */
-export interface Metrics {
-  count(name: MetricName, value?: number, dimensions?: Readonly<Record<string, string>>): void;
-}
-
-export type MetricName =
-  | "stop_requested"
-  | "stop_proven"
-  | "stop_unproven"
-  | "stop_ms"
-  | "cancellation_told"
-  | "health_healthy"
-  | "health_resumable"
-  | "health_gone"
-  | "health_unknown"
-  | "inactivity_ended"
-  | "timeout_ended"
-  | "timeout_cleaned"
-  | "orphan_deleted"
-  | "room_given"
-  | "room_ms"
-  | "room_step_ms"
-  | "room_replaced"
-  | "room_refused"
-  | "webhook_delivered"
-  | "webhook_failed"
-  | "webhook_refused";

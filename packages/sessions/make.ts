@@ -19,8 +19,22 @@ import {
 import { probe } from "./health.ts";
 import { type Attempt, inUse, moved, type Replaced, roomOf, seen, settled } from "./room.ts";
 
-/** Another sandbox for the session: one that was made ahead, else a new one. */
+/** Another sandbox for the session, and whether one that was gone could be replaced. */
 export async function make(tried: Attempt, replaced: Replaced | undefined): Promise<Room | undefined> {
+  if (replaced?.reason !== "gone") return await makeAnother(tried, replaced);
+  const { metrics } = tried.deps;
+  try {
+    const room = await makeAnother(tried, replaced);
+    if (room) metrics.count("recreated", 1, { outcome: "done" });
+    return room;
+  } catch (error) {
+    metrics.count("recreated", 1, { outcome: "failed" });
+    throw error;
+  }
+}
+
+/** One that was made ahead, else a new one. */
+async function makeAnother(tried: Attempt, replaced: Replaced | undefined): Promise<Room | undefined> {
   const { deps, wish } = tried;
   const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
   if (replaced?.snapshotId === undefined) {

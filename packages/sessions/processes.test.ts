@@ -149,7 +149,8 @@ describe("a process that is killed in the middle of its create", () => {
     expect(await provider.probe(session?.sandbox?.name ?? "")).toMatchObject({ health: "healthy" });
     expect(await store.listSlots()).toHaveLength(1);
 
-    await release({ store: laterStore, provider, clock }, { ...alice, epoch: session?.epoch ?? 0 });
+    const metrics = { count: () => {} };
+    await release({ store: laterStore, provider, clock, metrics }, { ...alice, epoch: session?.epoch ?? 0 });
     // As the reaper does: what may have come into being under a name that was given up.
     const { tombstones = [] } = (await store.getSession("alice", "default")) ?? {};
     for (const { name } of tombstones) await provider.remove(name);

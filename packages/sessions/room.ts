@@ -88,8 +88,11 @@ async function attempt(tried: Attempt): Promise<Room | undefined> {
 /** What can not be resumed after all is as good as gone. */
 async function resume({ deps }: Attempt, name: string): Promise<LiveSandbox | undefined> {
   try {
-    return await deps.provider.resume(name);
+    const live = await deps.provider.resume(name);
+    deps.metrics.count("resumed", 1, { outcome: "done" });
+    return live;
   } catch (error) {
+    deps.metrics.count("resumed", 1, { outcome: "failed" });
     if (error instanceof ProviderError && (error.kind === "gone" || error.kind === "refused"))
       return undefined;
     throw error;

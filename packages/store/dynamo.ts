@@ -233,10 +233,11 @@ export function createDynamoStore(options: {
     },
 
     async addUsage(day, userId, counters, expiresAt) {
-      await table.addUp(keyOf.usage(day, userId), {
+      const item = await table.addUp(keyOf.usage(day, userId), {
         set: { day, userId, expiresAt, ttl: ttlOf(expiresAt) },
         add: prefixed(counters),
       });
+      return readUsage(item);
     },
 
     async getUsage(day, userId) {

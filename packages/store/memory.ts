@@ -197,7 +197,9 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
     async addUsage(day, userId, counters) {
       const before = usage.get(`${day} ${userId}`)?.counters ?? {};
       const sums = Object.entries(counters).map(([name, by]) => [name, (before[name] ?? 0) + by]);
-      usage.set(`${day} ${userId}`, { day, userId, counters: { ...before, ...Object.fromEntries(sums) } });
+      const record = { day, userId, counters: { ...before, ...Object.fromEntries(sums) } };
+      usage.set(`${day} ${userId}`, record);
+      return structuredClone(record);
     },
 
     async getUsage(day, userId) {

@@ -150,8 +150,10 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
   };
 
   /** Adds to numbers, whether the item is there or not. */
-  const addUp = async (key: Key, parts: UpdateParts): Promise<void> => {
-    await client.send(new UpdateCommand({ TableName, Key: key, ...buildUpdate(parts) }));
+  const addUp = async (key: Key, parts: UpdateParts): Promise<Item> => {
+    const input = { TableName, Key: key, ...buildUpdate(parts), ReturnValues: "ALL_NEW" } as const;
+    const { Attributes = {} } = await client.send(new UpdateCommand(input));
+    return Attributes;
   };
 
   /** What is last put, stays. */

@@ -25,12 +25,19 @@ export async function countUsage(deps: Deps, usage: Usage): Promise<void> {
 }
 
 export async function addUsage(
-  { store, clock }: Pick<Deps, "store" | "clock">,
+  { store, clock, metrics }: Pick<Deps, "store" | "clock" | "metrics">,
   userId: string,
   counters: Readonly<Record<string, number>>,
 ): Promise<void> {
   const now = clock.now();
-  await store.addUsage(dayOf(now), userId, counters, now + usageRetentionMs);
+  const day = dayOf(now);
+  const sum = await store.addUsage(day, userId, counters, now + usageRetentionMs);
+  const { used } = costOf({ day, userId, counters });
+  metrics.count("cost_microusd", used.usd * 1e6);
+  if (!counters.turns) return;
+  metrics.count("vcpu_ms", used.vcpuSeconds * 1000);
+  // The sum moves by one write, so exactly one of a user's turns of a day is the first.
+  if (sum.counters.turns === counters.turns) metrics.count("user_active");
 }
 
 /** What was used, day by day: a user's own, or for an admin everyone's. */

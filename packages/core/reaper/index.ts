@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { keepBaseFresh } from "../base/index.ts";
 import type { EndingDeps } from "../deps.ts";
 import { app, longestCreateMs } from "../limits.ts";
@@ -63,7 +63,14 @@ export async function reap(
     await part(sweep).catch((error: unknown) => fail(report, error));
   }
   report.durationMs = clock.now() - startedAt;
+  if (!options.dryRun) countSweep(deps, report);
   return report;
+}
+
+function countSweep({ metrics }: EndingDeps, { durationMs, complete, failures }: ReapReport): void {
+  metrics.count("reap_ms", durationMs);
+  if (!complete) metrics.count("reap_incomplete");
+  if (failures.length > 0) metrics.count("reap_failures", failures.length);
 }
 
 interface Sweep {
@@ -83,6 +90,7 @@ async function reapTasks(sweep: Sweep): Promise<void> {
     if (!task || !action || action.kind === "nothing") return;
     count(report.tasks, action.kind);
     if (dryRun) return;
+    deps.metrics.count("reap_overdue_ms", Math.max(deps.clock.now() - (task.dueAt ?? deps.clock.now()), 0));
     if (action.kind === "again") {
       await deps.store.changeTask(
         id,
@@ -107,6 +115,7 @@ async function reapSessions(sweep: Sweep): Promise<void> {
 async function reapSandboxes(sweep: Sweep): Promise<void> {
   const { deps, report, dryRun } = sweep;
   const slots = await deps.store.listSlots();
+  if (!dryRun) countPool(deps, slots);
   let cursor: string | undefined;
   let live = 0;
   do {
@@ -127,6 +136,12 @@ async function reapSandboxes(sweep: Sweep): Promise<void> {
   else if (!dryRun) report.warmed = await refill(deps);
 }
 
+function countPool({ metrics }: EndingDeps, slots: readonly Slot[]): void {
+  const users = new Set(slots.flatMap(({ userId = [] }) => userId));
+  metrics.count("pool_sandboxes", slots.length);
+  metrics.count("pool_users", users.size);
+}
+
 async function reapPool({ deps, dryRun }: Sweep): Promise<void> {
   if (dryRun) return;
   await freeStaleSlots(deps);
@@ -137,6 +152,7 @@ async function reapPool({ deps, dryRun }: Sweep): Promise<void> {
 async function deleteOrphan({ deps, report, dryRun }: Sweep, name: string): Promise<void> {
   report.orphans.push(name);
   if (dryRun) return;
+  deps.metrics.count("orphan_found");
   await deps.provider.remove(name);
   deps.metrics.count("orphan_deleted");
 }

@@ -12,7 +12,7 @@ import type { Session } from "./schema.ts";
  * then, or goes straight to whoever it was given up for. Tells the slot, where it was this call that gave it up.
  */
 export async function release(
-  deps: Pick<RoomDeps, "store" | "provider" | "clock">,
+  deps: Pick<RoomDeps, "store" | "provider" | "clock" | "metrics">,
   { userId, sessionKey, epoch }: { userId: string; sessionKey: string; epoch: number },
   slotFor?: Omit<Slot, "number">,
 ): Promise<number | undefined> {
@@ -49,7 +49,11 @@ export async function release(
   );
   if (!released.won) return undefined;
   const idleMs = idleOf(session, idleSince, now);
-  if (idleMs > 0) await addUsage(deps, userId, { idleMs });
+  deps.metrics.count("room_released");
+  if (idleMs > 0) {
+    deps.metrics.count("room_idle_ms", idleMs, { fate: "released" });
+    await addUsage(deps, userId, { idleMs });
+  }
   if (slot === undefined) return undefined;
   const isHandedOn = slotFor
     ? await store.takeSlot({ ...slotFor, number: slot }, name)

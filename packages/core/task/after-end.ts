@@ -1,5 +1,6 @@
 import { usageOf } from "../cost/decide.ts";
 import type { Deps } from "../deps.ts";
+import { countTurnEnd } from "../metrics/count.ts";
 import { announce } from "../webhook/index.ts";
 import type { Task } from "./schema.ts";
 
@@ -11,6 +12,7 @@ import type { Task } from "./schema.ts";
 export async function afterEnd(deps: Deps, task: Task): Promise<void> {
   const { work } = deps;
   const { userId, sessionKey, sandbox, keepAlive } = task;
+  countTurnEnd(deps, task);
   const usage = usageOf(task);
   await Promise.all([
     usage && work.send({ kind: "usage", ...usage }),

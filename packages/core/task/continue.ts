@@ -35,6 +35,7 @@ export async function continueTask(
   await takeLease(deps, { userId, sessionKey: task.sessionKey }, { taskId: id, turn }, task);
   const outcome = await deps.store.changeTask(id, when.ended(task.turn), nextTurn(deps, task, request));
   if (!outcome.won) throw active(outcome.item ?? task);
+  deps.metrics.count("turn_queued", 1, { verb: "continue" });
   // Whoever was to count the turn before finds it gone: what is not counted yet goes along.
   const usage = usageOf(task);
   await Promise.all([askForWorker(deps, id, turn), usage && deps.work.send({ kind: "usage", ...usage })]);

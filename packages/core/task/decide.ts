@@ -115,6 +115,20 @@ export function decideTimer(task: Task | undefined, timer: Timer, now: number): 
   }
 }
 
+/** What is stored of when a timer is to act; a stop that is tried again has only a pause. */
+export function timerDueAt(task: Task, kind: Timer["kind"]): number | undefined {
+  switch (kind) {
+    case "deadline":
+      return task.deadlineAt;
+    case "inactivity":
+      return silentAt(task);
+    case "finalize":
+      return task.state.status === "finalizing" ? task.state.finalizeBy : undefined;
+    case "terminate":
+      return undefined;
+  }
+}
+
 /** What the reaper finds to do with a task that is due: whatever a lost message would have seen to. */
 export function decideDue(task: Task, now: number): DueAction {
   switch (task.state.status) {
@@ -265,7 +279,8 @@ function isUnderWay(status: TaskState["status"]): boolean {
   return status === "queued" || status === "provisioning" || status === "running";
 }
 
-function silentAt({ lastActivityAt, limits }: Pick<Task, "lastActivityAt" | "limits">): number {
+/** When a turn counts as silent, if nothing is heard of it until then. */
+export function silentAt({ lastActivityAt, limits }: Pick<Task, "lastActivityAt" | "limits">): number {
   return lastActivityAt + limits.inactivityMs;
 }
 

@@ -1,6 +1,7 @@
 import type { Deps, SandboxDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { terminateRetryMs } from "../limits.ts";
+import { countStopBegun, countStopProven } from "../metrics/count.ts";
 import type { TaskGuard } from "../ports.ts";
 import { announce } from "../webhook/index.ts";
 import { afterEnd } from "./after-end.ts";
@@ -36,17 +37,18 @@ export async function endTurn(
 
 /** The write that ends it for everyone else. */
 export async function beginStopping(
-  { store, clock }: Deps,
+  deps: Deps,
   task: Task,
   cause: EndCause,
   by: Actor,
   guard = when.mayStop(task.turn),
 ): Promise<Task> {
-  const now = clock.now();
-  const outcome = await store.changeTask(task.id, guard, {
+  const now = deps.clock.now();
+  const outcome = await deps.store.changeTask(task.id, guard, {
     set: { state: { status: "stopping", ...cause, attempts: 0 }, dueAt: now + terminateRetryMs },
     phase: { turn: task.turn, status: "stopping", at: now, by, note: cause.error.code },
   });
+  if (outcome.won) countStopBegun(deps, outcome.item, cause);
   return outcome.item ?? task;
 }
 
@@ -62,7 +64,7 @@ export async function terminate(deps: SandboxDeps, task: Task, by: Actor): Promi
   const [proven] = await Promise.all([isProven(deps, task), armed]);
   const now = clock.now();
   if (!proven) {
-    metrics.count("stop_unproven");
+    metrics.count("stop_unproven", 1, { cause: state.error.code });
     const tried = await store.changeTask(task.id, when.stopping(turn), {
       set: {
         state: { ...state, attempts: state.attempts + 1 },
@@ -79,7 +81,7 @@ export async function terminate(deps: SandboxDeps, task: Task, by: Actor): Promi
     phase: { turn, status: outcome, at: now, by },
   });
   if (ended.won) {
-    countEnding(deps, ended.item, error);
+    countStopProven(deps, ended.item, error.code);
     await announce(deps, ended.item);
   }
   return ended.item ?? task;
@@ -133,8 +135,10 @@ export async function reportEnd(
   }
 
   // The runner killed its agent by its own word; the proof is ours to find.
-  if ("outcome" in verdict) await timers.arm({ kind: "terminate", taskId, turn }, 0);
-  else await afterEnd(deps, outcome.item);
+  if ("outcome" in verdict) {
+    countStopBegun(deps, outcome.item, verdict);
+    await timers.arm({ kind: "terminate", taskId, turn }, 0);
+  } else await afterEnd(deps, outcome.item);
   return "done";
 }
 
@@ -178,14 +182,4 @@ async function isProven(deps: SandboxDeps, task: Task): Promise<boolean> {
     if (error instanceof ProviderError) return false;
     throw error;
   }
-}
-
-function countEnding({ metrics }: Deps, task: Task, error: TaskError): void {
-  const phases = task.phases.filter((phase) => phase.turn === task.turn);
-  const asked = phases.find((phase) => phase.status === "stopping");
-  const ended = phases.at(-1);
-  metrics.count("stop_proven");
-  if (asked && ended) metrics.count("stop_ms", ended.at - asked.at);
-  if (error.code === "inactivity_timeout") metrics.count("inactivity_ended");
-  if (error.code === "deadline_exceeded") metrics.count("timeout_cleaned");
 }

@@ -30,7 +30,7 @@ export async function grantClone(
  * a passed deadline race for: so after an acknowledged stop there is no push.
  */
 export async function grantPush(deps: SealingDeps, { taskId, turn }: Turn, push: Push): Promise<Grant> {
-  const { store, clock, sealer, timers } = deps;
+  const { store, clock, sealer, timers, metrics } = deps;
   const task = await store.getTask(taskId);
   if (task && !task.repo?.push) throw new AppError("invalid_request", "This task does not push.");
   const now = clock.now();
@@ -40,8 +40,12 @@ export async function grantPush(deps: SealingDeps, { taskId, turn }: Turn, push:
     set: { state: { status: "finalizing", push, finalizeBy }, dueAt: finalizeBy + reaperSlackMs },
     phase: { turn, status: "finalizing", at: now, by: "runner" },
   });
+  if (outcome.won) metrics.count("push_granted");
   const mine = outcome.won || isSameGrant(outcome.item, turn, push);
-  if (!mine || !outcome.item) return { action: "stop" };
+  if (!mine || !outcome.item) {
+    metrics.count("push_refused");
+    return { action: "stop" };
+  }
   return { action: "go", credential: openSecrets(sealer, outcome.item).git ?? null };
 }
 
@@ -53,7 +57,10 @@ export async function settleReported(
 ): Promise<"done" | "stop" | "wait"> {
   const task = await deps.store.getTask(taskId);
   if (wasReported(task, turn)) return "done";
-  if (task?.turn !== turn || task.state.status !== "finalizing") return "stop";
+  if (task?.turn !== turn || task.state.status !== "finalizing") {
+    if (pushed) deps.metrics.count("push_unexpected");
+    return "stop";
+  }
   const state = decidePushed(task.state.push, pushed ? "pushed" : "refused", deps.clock.now(), detail);
   return (await settle(deps, task, state, "runner")) ? "done" : "stop";
 }

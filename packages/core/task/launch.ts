@@ -85,6 +85,8 @@ export async function launch(
   });
   if (!running.won) return;
   countRoom(deps, use);
+  if (task.turn > 1)
+    deps.metrics.count("turn_continued", 1, { context: memory.lost.length === 0 ? "kept" : "lost" });
 }
 
 function useOf(
@@ -156,10 +158,12 @@ async function guard(
 
 const outside = "kept-outside-the-sandbox";
 
-function countRoom({ metrics }: LaunchDeps, { origin, initMs = 0, steps = {}, replaced }: SandboxUse): void {
+function countRoom({ metrics }: LaunchDeps, use: SandboxUse): void {
+  const { origin, initMs = 0, steps = {}, idleMs, replaced } = use;
   metrics.count("room_given", 1, { origin });
   metrics.count("room_ms", initMs, { origin });
   for (const [step, ms] of Object.entries(steps)) metrics.count("room_step_ms", ms, { step });
+  if (idleMs !== undefined) metrics.count("room_idle_ms", idleMs, { fate: "used" });
   if (replaced) metrics.count("room_replaced", 1, { reason: replaced });
 }
 

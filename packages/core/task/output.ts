@@ -1,6 +1,7 @@
 import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import type { OutputBatch } from "../event/schema.ts";
+import { countTold } from "../metrics/count.ts";
 import { causes, decideRunnerAction, type RunnerAction } from "./decide.ts";
 import { beginStopping } from "./end.ts";
 import { when } from "./guards.ts";
@@ -21,7 +22,7 @@ export async function takeOutput(
   const { store, clock } = deps;
   const task = await store.getTask(taskId);
   const action = decideRunnerAction(task, turn);
-  if (action !== "continue" || !task || task.outputSeq >= seq) return await answer(deps, task, action);
+  if (action !== "continue" || !task || task.outputSeq >= seq) return await answer(deps, task, turn);
   if (task.outputSeq < seq - 1) throw outOfOrder(seq, task.outputSeq);
 
   await store.putRecord(taskId, { kind: "output", turn, seq, chunks }, task.expiresAt);
@@ -29,7 +30,7 @@ export async function takeOutput(
   const outcome = await store.changeTask(taskId, when.readyForBatch(turn, seq), {
     set: { outputSeq: seq, lastActivityAt: now, ...reported(task, report, now) },
   });
-  if (!outcome.won) return await answer(deps, outcome.item, decideRunnerAction(outcome.item, turn));
+  if (!outcome.won) return await answer(deps, outcome.item, turn);
   return await withinBudget(deps, outcome.item);
 }
 
@@ -48,7 +49,7 @@ export async function takeBeat(
   const set = { ...(activity !== "none" && { lastActivityAt: now }), ...news };
   const task = isNews ? (await store.changeTask(taskId, when.running(turn), { set })).item : seen;
   const action = decideRunnerAction(task, turn);
-  return action === "continue" && task ? await withinBudget(deps, task) : await answer(deps, task, action);
+  return action === "continue" && task ? await withinBudget(deps, task) : await answer(deps, task, turn);
 }
 
 /** A task has one budget for all its turns. Over it the runner kills its agent, and the timer finds the proof. */
@@ -58,18 +59,15 @@ async function withinBudget(deps: Deps, task: Task): Promise<RunnerAction> {
   if (maxCostUsd === undefined || costUsd <= maxCostUsd || task.state.status !== "running") return "continue";
   const stopping = await beginStopping(deps, task, causes.budget, "runner");
   await deps.timers.arm({ kind: "terminate", taskId: task.id, turn: task.turn }, 0);
-  return await answer(deps, stopping, decideRunnerAction(stopping, task.turn));
+  return await answer(deps, stopping, task.turn);
 }
 
 /** The cancellation check: the second way a stop reaches an agent. Switched off, a runner hears of nothing. */
-async function answer(
-  { flags, metrics }: Deps,
-  task: Task | undefined,
-  action: RunnerAction,
-): Promise<RunnerAction> {
-  if (action !== "stop" || !task) return action;
-  if (!(await flags.isOn("ENABLE_CANCELLATION_CHECKS", task.userId))) return "continue";
-  metrics.count("cancellation_told");
+async function answer(deps: Deps, task: Task | undefined, turn: number): Promise<RunnerAction> {
+  const action = decideRunnerAction(task, turn);
+  if (action !== "stop") return action;
+  if (task && !(await deps.flags.isOn("ENABLE_CANCELLATION_CHECKS", task.userId))) return "continue";
+  countTold(deps, task, turn);
   return "stop";
 }
 

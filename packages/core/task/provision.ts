@@ -139,6 +139,7 @@ async function recover(
   const isGone = error instanceof ProviderError && (error.kind === "gone" || error.kind === "stopped");
   if (room && isGone) await forgetSandbox(deps, task, room.epoch);
   if (error instanceof ProviderError && !isGone) metrics.count("health_unknown");
+  if (isGone && attempt >= loopAttempts) metrics.count("reinstall_loop");
   const askedMs = error instanceof ProviderError ? error.retryAfterMs : undefined;
   // What was found gone is replaced at once, within the same turn; only what can not be had now is waited for.
   const delayMs = isGone && attempt === 0 ? 0 : retryDelayMs(attempt, taskId, askedMs);
@@ -159,6 +160,9 @@ function describe(error: ProviderError | NoRoomError, delayMs: number): string {
   if (error.kind === "gone" || error.kind === "stopped") return `The sandbox is gone; ${again}.`;
   return `The provider is not available (${error.kind}); ${again}.`;
 }
+
+/** One sandbox may go away under its turn, and its successor too; from the third on it is not by chance. */
+const loopAttempts = 2;
 
 const lostSession = {
   code: "internal",

@@ -39,6 +39,7 @@ export async function start(
   await takeLease(deps, { userId, sessionKey }, { taskId, turn: 1 });
   const outcome = await deps.store.createTask(newTask(deps, userId, taskId, sessionKey, request));
   if (!outcome.item) throw new AppError("internal", "The task could not be written.");
+  if (outcome.won) deps.metrics.count("turn_queued", 1, { verb: "start" });
   await deps.work.send({ kind: "provision", taskId, turn: 1 });
   return outcome.item;
 }

@@ -7,11 +7,13 @@ import { isTerminal, type Task } from "./schema.ts";
 
 /** Stops a task, from any process and in any state. What comes back is ended, and proven, or still `stopping`. */
 export async function stop(deps: SandboxDeps, userId: string, id: string): Promise<Task> {
-  const { metrics, flags, timers } = deps;
+  const { metrics, flags, timers, clock } = deps;
+  const askedAt = clock.now();
   const task = await getTask(deps, userId, id);
   if (isTerminal(task.state.status)) return task;
 
   metrics.count("stop_requested");
+  metrics.count("stop_lookup_ms", clock.now() - askedAt);
   if (!(await flags.isOn("ENABLE_DB_BACKED_STOP", userId))) {
     // Only the runner is told, when it next asks; the timer finds the proof afterwards.
     const stopping = await beginStopping(deps, task, causes.stopped, "api");

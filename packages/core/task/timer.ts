@@ -2,6 +2,7 @@ import { usageOf } from "../cost/decide.ts";
 import { countUsage } from "../cost/index.ts";
 import type { EndingDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
+import { countLateness } from "../metrics/count.ts";
 import type { Timer } from "../ports.ts";
 import { causes, type DueAction, decideSilence, decideTimer, runningDueAt } from "./decide.ts";
 import { endTurn, failTurn, terminate } from "./end.ts";
@@ -15,7 +16,9 @@ export async function fireTimer(deps: EndingDeps, timer: Timer): Promise<void> {
   const task = await deps.store.getTask(timer.taskId);
   const action = decideTimer(task, timer, deps.clock.now());
   if (action.kind === "again") return await deps.timers.arm(timer, action.inMs);
-  if (task) await act(deps, task, action, "timer");
+  if (!task || action.kind === "nothing") return;
+  countLateness(deps, task, timer);
+  await act(deps, task, action, "timer");
 }
 
 /** Carries out what a timer, or the reaper in its place, found to do. */
@@ -53,14 +56,16 @@ async function endOverdue(deps: EndingDeps, task: Task, by: Actor): Promise<void
 
 /** Asks the sandbox itself once, so that a lost callback is not taken for silence. */
 async function askBeforeEnding(deps: EndingDeps, task: Task, by: Actor): Promise<void> {
-  const { provider, clock, timers, flags, store } = deps;
+  const { provider, clock, timers, flags, store, metrics } = deps;
   if (!task.sandbox || !(await flags.isOn("ENABLE_INACTIVITY_TIMEOUT", task.userId))) return;
   try {
     const found = await provider.probe(task.sandbox.name);
     if (found.health !== "healthy" || found.sandbox.sessionId !== task.sandbox.sessionId) {
+      metrics.count("silence_asked", 1, { found: "lost" });
       return await failTurn(deps, task, when.running(task.turn), sandboxLost, by);
     }
     const verdict = decideSilence(task, await provider.ask(task.sandbox, runDirOf(task)), clock.now());
+    metrics.count("silence_asked", 1, { found: verdict === "silent" ? "silent" : "alive" });
     if (verdict === "silent") {
       await endTurn(deps, task, causes.inactivity, by);
       return;
@@ -69,6 +74,7 @@ async function askBeforeEnding(deps: EndingDeps, task: Task, by: Actor): Promise
   } catch (error) {
     // No answer is no silence. The deadline still stands.
     if (!(error instanceof ProviderError)) throw error;
+    metrics.count("silence_asked", 1, { found: "no_answer" });
     await wakeLater(clock.now());
   }
 

@@ -66,7 +66,11 @@ export function otherContract(on: Fixture): void {
       const [mine, other] = [on.user(), on.user()];
       const day = `2026-01-${on.number()}`;
       const expiresAt = on.now() + 60_000;
-      await stampede(() => on.store.addUsage(day, mine, { turns: 1, agentMs: 2 }, expiresAt));
+      const sums = await stampede(() => on.store.addUsage(day, mine, { turns: 1, agentMs: 2 }, expiresAt));
+      // Each is told the sum with its own, so exactly one was the first.
+      expect(sums.map(({ counters }) => counters.turns).sort((a = 0, b = 0) => a - b)).toEqual(
+        Array.from({ length: contenders }, (_, at) => at + 1),
+      );
       await on.store.addUsage(day, other, { turns: 5 }, expiresAt);
       expect(await on.store.getUsage(day, mine)).toEqual({
         day,
