@@ -22,6 +22,8 @@ export interface Queue {
   /** Receives before a message goes to the dead-letter queue, whose name is the queue's with `Dlq` behind it. */
   maxReceives: number;
   retentionMs: number;
+  /** Longer than the queue's own: a message keeps the age it came with. */
+  deadLetterRetentionMs: number;
 }
 
 export interface QueueSource {
@@ -55,6 +57,23 @@ export interface FunctionDefinition {
   grants: readonly Grant[];
   /** Modules bundled to one plain file each; the variable holds the file's path. */
   assets?: Readonly<Record<string, string>>;
+  /** On AWS: invocations under way at once that are this function's alone, and as many as it may have. */
+  reserved?: { concurrency: number; reason: string };
+  /** On AWS: why Lambda is not to take its messages to its own queue for a loop, and stop it after 16. */
+  feedsItself?: string;
+}
+
+/** A variable whose value is a secret on AWS, by the secret's name there. */
+export interface SecretVariable {
+  secret: string;
+  /** Without it the variable is absent, and whatever needs it says so. */
+  isOptional?: boolean;
+}
+
+/** Requests of one address to the api before the router refuses more, on stages that have one. */
+export interface RateLimit {
+  perFiveMinutes: number;
+  reason: string;
 }
 
 export interface Topology {
@@ -70,6 +89,8 @@ const day = 24 * 60 * minute;
 /** The longest create and install a worker waits for; the work queue hides a message for longer than that. */
 const workerTimeoutMs = 2 * minute;
 const timerTimeoutMs = minute;
+const workerConcurrency = 20;
+const timerConcurrency = 20;
 
 const limits = [
   "AGENT_INACTIVITY_TIMEOUT_MS",
@@ -102,6 +123,30 @@ const agentKeys = [
   "CURSOR_API_KEY",
 ] as const;
 
+export const secretVariables: Readonly<Record<string, SecretVariable>> = {
+  VERCEL_TOKEN: { secret: "VercelToken" },
+  VERCEL_TEAM_ID: { secret: "VercelTeamId" },
+  VERCEL_PROJECT_ID: { secret: "VercelProjectId" },
+  ANTHROPIC_API_KEY: { secret: "AnthropicApiKey", isOptional: true },
+  OPENAI_API_KEY: { secret: "OpenaiApiKey", isOptional: true },
+  CURSOR_API_KEY: { secret: "CursorApiKey", isOptional: true },
+};
+
+/** What every function runs on. */
+export const platform = { runtime: "nodejs24.x", architecture: "arm64" } as const;
+
+export const runnerPaths = "/v1/runner/";
+export const rateLimits = {
+  users: {
+    perFiveMinutes: 3000,
+    reason: "ten a second is more than anyone's tools ask; without a key all of them end in 401",
+  },
+  runners: {
+    perFiveMinutes: 150_000,
+    reason: "sandboxes share the provider's addresses: a hundred of them, each with four batches a second",
+  },
+} as const satisfies Record<string, RateLimit>;
+
 const send = ["sqs:SendMessage"] as const;
 const receive = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"] as const;
 const readAndChange = ["dynamodb:GetItem", "dynamodb:UpdateItem"] as const;
@@ -131,12 +176,14 @@ export const topology = {
       visibilityTimeoutMs: workerTimeoutMs + 10 * second,
       maxReceives: 5,
       retentionMs: 4 * day,
+      deadLetterRetentionMs: 14 * day,
     },
     TimerQueue: {
       delayMs: 0,
       visibilityTimeoutMs: timerTimeoutMs + 10 * second,
       maxReceives: 10,
       retentionMs: 4 * day,
+      deadLetterRetentionMs: 14 * day,
     },
   },
   functions: {
@@ -162,7 +209,9 @@ export const topology = {
       handler: "functions/worker.handler",
       timeoutMs: workerTimeoutMs,
       memoryMb: 512,
-      sources: [{ queue: "WorkQueue", batchSize: 1, maxConcurrency: 20, partialResponses: true }],
+      sources: [
+        { queue: "WorkQueue", batchSize: 1, maxConcurrency: workerConcurrency, partialResponses: true },
+      ],
       environment: [...common, ...provider, ...agentKeys, "CONCIERGE_URL"],
       secrets: ["SealingKey"],
       grants: [
@@ -176,12 +225,19 @@ export const topology = {
         { on: "TimerQueue", actions: send },
       ],
       assets: { RUNNER_FILE: "packages/runner/main.ts" },
+      reserved: {
+        concurrency: workerConcurrency,
+        reason: "each may have one create under way: 20 of 2 vCPU, where the plan gives 200 vCPU a minute",
+      },
+      feedsItself: "a turn that gets no sandbox yet sends itself on, every 20 s until its deadline",
     },
     Timer: {
       handler: "functions/timer.handler",
       timeoutMs: timerTimeoutMs,
       memoryMb: 512,
-      sources: [{ queue: "TimerQueue", batchSize: 10, maxConcurrency: 20, partialResponses: true }],
+      sources: [
+        { queue: "TimerQueue", batchSize: 10, maxConcurrency: timerConcurrency, partialResponses: true },
+      ],
       environment: [...common, ...provider],
       secrets: ["SealingKey"],
       grants: [
@@ -189,6 +245,12 @@ export const topology = {
         { on: "WorkQueue", actions: send },
         { on: "TimerQueue", actions: [...receive, ...send] },
       ],
+      reserved: {
+        concurrency: timerConcurrency,
+        reason:
+          "stops and probes at the provider, 200 at once; and no load on the api delays what ends turns",
+      },
+      feedsItself: "a timer is at most 900 s of delay: a longer one is sent on until its time has come",
     },
     Reaper: {
       handler: "functions/reaper.handler",
@@ -207,6 +269,7 @@ export const topology = {
         { on: "WorkQueue", actions: send },
         { on: "TimerQueue", actions: send },
       ],
+      reserved: { concurrency: 1, reason: "one sweep at a time lists what the provider has" },
     },
   },
 } as const satisfies Topology;

@@ -25,13 +25,13 @@ export function deadLetterQueue(name: string): string {
 
 async function createQueue(client: SQSClient, name: string, queue: Queue): Promise<void> {
   const dlq = physicalName(deadLetterQueue(name));
-  const MessageRetentionPeriod = seconds(queue.retentionMs);
-  await client.send(new CreateQueueCommand({ QueueName: dlq, Attributes: { MessageRetentionPeriod } }));
+  const Attributes = { MessageRetentionPeriod: seconds(queue.deadLetterRetentionMs) };
+  await client.send(new CreateQueueCommand({ QueueName: dlq, Attributes }));
   await client.send(
     new CreateQueueCommand({
       QueueName: physicalName(name),
       Attributes: {
-        MessageRetentionPeriod,
+        MessageRetentionPeriod: seconds(queue.retentionMs),
         DelaySeconds: seconds(queue.delayMs),
         VisibilityTimeout: seconds(queue.visibilityTimeoutMs),
         RedrivePolicy: JSON.stringify({

@@ -193,7 +193,13 @@ describe("the engines", () => {
 
   test("have the topology's queues with their delay, timeout and dead-letter queue", async () => {
     const queues = {
-      Slow: { delayMs: 1500, visibilityTimeoutMs: 130_000, maxReceives: 5, retentionMs: 86_400_000 },
+      Slow: {
+        delayMs: 1500,
+        visibilityTimeoutMs: 130_000,
+        maxReceives: 5,
+        retentionMs: 86_400_000,
+        deadLetterRetentionMs: 86_400_000,
+      },
     };
     await using stack = await startFixture({ topology: { ...fixtureTopology(), queues } });
     const client = new SQSClient(clientConfig(stack.endpoints.sqs));

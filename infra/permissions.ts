@@ -1,0 +1,37 @@
+/** A function's grants, as statements of its role's policy: these actions, on these resources, and no more. */
+import { queues } from "./queues.ts";
+import { tables } from "./storage.ts";
+import type { FunctionDefinition, Grant } from "./topology.ts";
+
+type LogGroup = InstanceType<typeof aws.cloudwatch.LogGroup>;
+
+export function permissionsOf({ grants }: FunctionDefinition, logGroup: LogGroup) {
+  const granted = grants.map(({ on, actions }) => ({ actions: [...actions], resources: [arnOf(on)] }));
+  // Lambda names the streams of the function's own group as it starts: see `wildcards`.
+  const logs = {
+    actions: ["logs:CreateLogStream", "logs:PutLogEvents"],
+    resources: [$interpolate`${logGroup.arn}:*`],
+  };
+  return [...granted, logs];
+}
+
+/** What a function finds in `Resource` of what it is granted anything on. */
+export function resourcesOf({ grants }: FunctionDefinition) {
+  return [...new Set(grants.map(nameOf))].map(resource);
+}
+
+/** `Table/index/owner` is an index of `Table`. */
+function arnOf(on: string) {
+  const [name = on, ...path] = on.split("/");
+  return resource(name).arn.apply((arn) => [arn, ...path].join("/"));
+}
+
+function nameOf({ on }: Grant): string {
+  return on.split("/", 1)[0] ?? on;
+}
+
+function resource(name: string): sst.aws.Dynamo | sst.aws.Queue {
+  const found = tables[name] ?? queues[name];
+  if (!found) throw new Error(`a grant is on "${name}", which is no table and no queue of the topology`);
+  return found;
+}

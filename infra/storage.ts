@@ -1,0 +1,25 @@
+import { stageOf } from "./stages.ts";
+import { type Index, type Table, topology } from "./topology.ts";
+
+// A link says where the table is and grants nothing: what a function may do is in its grants.
+sst.Linkable.wrap(sst.aws.Dynamo, (table) => ({ properties: { name: table.name } }));
+
+export const tables = Object.fromEntries(
+  Object.entries(topology.table).map(([name, table]) => [name, createTable(name, table)]),
+);
+
+function createTable(name: string, { fields, primaryIndex, indexes, ttlField }: Table): sst.aws.Dynamo {
+  const globalIndexes = Object.entries(indexes).map(([index, definition]) => [index, keys(definition)]);
+  return new sst.aws.Dynamo(name, {
+    fields,
+    primaryIndex: keys(primaryIndex),
+    globalIndexes: Object.fromEntries(globalIndexes),
+    ttl: ttlField,
+    deletionProtection: stageOf($app.stage).isProtected,
+    transform: { table: { pointInTimeRecovery: { enabled: true } } },
+  });
+}
+
+function keys({ hash, range }: Index) {
+  return { hashKey: hash, rangeKey: range };
+}
