@@ -15,9 +15,10 @@ import {
   type WarmSandbox,
   warmSchema,
 } from "@concierge/core";
+import { assertReadable } from "./version.ts";
 
 /** What an item has beside its fields: its keys, its places in the indexes, and when the table may drop it. */
-const housekeeping = ["pk", "sk", "owner", "ownedAt", "dueShard", "ttl"] as const;
+const housekeeping = ["pk", "sk", "owner", "ownedAt", "dueShard", "ttl", "schema"] as const;
 
 export type Item = Record<string, unknown>;
 
@@ -81,12 +82,20 @@ export function ownedSince(at: number, name: string): string {
   return `${digits(at, 15)}#${name}`;
 }
 
-export const readWarm = (item: Item): WarmSandbox => warmSchema.parse(fieldsOf(item));
-export const readTask = (item: Item): Task => taskSchema.parse(fieldsOf(item));
-export const readSession = (item: Item): Session => sessionSchema.parse(fieldsOf(item));
-export const readSlot = (item: Item): Slot => slotSchema.parse(fieldsOf(item));
-export const readBase = (item: Item): Base => baseSchema.parse(fieldsOf(item));
-export const readKey = (item: Item): Key => keySchema.parse(fieldsOf(item));
+/** An item of any version that can be understood here. */
+const readAs =
+  <T>(schema: { parse(fields: Item): T }) =>
+  (item: Item): T => {
+    assertReadable(item);
+    return schema.parse(fieldsOf(item));
+  };
+
+export const readWarm = readAs<WarmSandbox>(warmSchema);
+export const readTask = readAs<Task>(taskSchema);
+export const readSession = readAs<Session>(sessionSchema);
+export const readSlot = readAs<Slot>(slotSchema);
+export const readBase = readAs<Base>(baseSchema);
+export const readKey = readAs<Key>(keySchema);
 
 /** Records are many and large, and only ever written here: they are not parsed again. */
 export const readRecord = (item: Item): EventRecord => fieldsOf(item) as unknown as EventRecord;

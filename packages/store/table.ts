@@ -13,6 +13,7 @@ import type { Clock, Outcome } from "@concierge/core";
 import type { Condition } from "./conditions.ts";
 import { type DueKind, dueShardsOf, type Item } from "./items.ts";
 import { buildUpdate, type UpdateParts } from "./update.ts";
+import { schemaVersion } from "./version.ts";
 
 export type Key = { pk: string; sk: string };
 
@@ -40,7 +41,7 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
 
   const put = (item: Item & Key, condition: Condition): Promise<Outcome<Item>> =>
     conditionally({ pk: item.pk, sk: item.sk }, async () => {
-      await client.send(new PutCommand({ TableName, Item: item, ...expressions(condition) }));
+      await client.send(new PutCommand({ TableName, Item: versioned(item), ...expressions(condition) }));
       return item;
     });
 
@@ -50,7 +51,7 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
         TableName,
         Key: key,
         ReturnValues: "ALL_NEW" as const,
-        ...buildUpdate(parts, condition),
+        ...buildUpdate({ ...parts, set: versioned(parts.set) }, condition),
       };
       return (await client.send(new UpdateCommand(input))).Attributes;
     });
@@ -151,14 +152,15 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
 
   /** Adds to numbers, whether the item is there or not. */
   const addUp = async (key: Key, parts: UpdateParts): Promise<Item> => {
-    const input = { TableName, Key: key, ...buildUpdate(parts), ReturnValues: "ALL_NEW" } as const;
+    const update = buildUpdate({ ...parts, set: versioned(parts.set) });
+    const input = { TableName, Key: key, ...update, ReturnValues: "ALL_NEW" } as const;
     const { Attributes = {} } = await client.send(new UpdateCommand(input));
     return Attributes;
   };
 
   /** What is last put, stays. */
   const putAnyway = async (item: Item & Key): Promise<void> => {
-    await client.send(new PutCommand({ TableName, Item: item }));
+    await client.send(new PutCommand({ TableName, Item: versioned(item) }));
   };
 
   return { get, put, putAnyway, update, addUp, remove, listOwned, listDue, readRange, readAll };
@@ -170,6 +172,10 @@ function expressions({ expression, names, values }: Condition) {
     ...(Object.keys(names).length > 0 && { ExpressionAttributeNames: names }),
     ...(Object.keys(values).length > 0 && { ExpressionAttributeValues: values }),
   };
+}
+
+function versioned(fields: Item): Item {
+  return { ...fields, schema: schemaVersion };
 }
 
 function isLive(item: Item, now: number): boolean {

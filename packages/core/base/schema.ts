@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 const time = z.int().nonnegative();
 
@@ -7,13 +7,13 @@ const common = {
   /** Of what it is made from: another one makes it stale. */
   fingerprint: z.string(),
   /** The one that is used until this one is ready. */
-  previous: z.strictObject({ fingerprint: z.string(), snapshotId: z.string(), expiresAt: time }).optional(),
+  previous: z.object({ fingerprint: z.string(), snapshotId: z.string(), expiresAt: time }).optional(),
 };
 
 /** The snapshot that new sandboxes are made from, built once for what is to be in every one of them. */
 export const baseSchema = z.discriminatedUnion("state", [
-  z.strictObject({ state: z.literal("building"), ...common, name: z.string(), until: time }),
-  z.strictObject({
+  z.object({ state: z.literal("building"), ...common, name: z.string(), until: time }),
+  z.object({
     state: z.literal("ready"),
     ...common,
     snapshotId: z.string(),
@@ -21,7 +21,7 @@ export const baseSchema = z.discriminatedUnion("state", [
     builtAt: time,
     expiresAt: time,
   }),
-  z.strictObject({ state: z.literal("failed"), ...common, detail: z.string(), at: time }),
+  z.object({ state: z.literal("failed"), ...common, detail: z.string(), at: time }),
 ]);
 
 export type Base = z.infer<typeof baseSchema>;

@@ -1,7 +1,7 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** A user's key. Only its hash is kept. */
-export const keySchema = z.strictObject({
+export const keySchema = z.object({
   id: z.string(),
   userId: z.string(),
   admin: z.boolean(),

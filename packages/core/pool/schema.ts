@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 const time = z.int().nonnegative();
 const made = {
@@ -14,9 +14,9 @@ const made = {
  * whoever finds the sandbox can find the session too.
  */
 export const warmSchema = z.discriminatedUnion("state", [
-  z.strictObject({ state: z.literal("creating"), ...made }),
-  z.strictObject({ state: z.literal("ready"), ...made, sessionId: z.string() }),
-  z.strictObject({
+  z.object({ state: z.literal("creating"), ...made }),
+  z.object({ state: z.literal("ready"), ...made, sessionId: z.string() }),
+  z.object({
     state: z.literal("claimed"),
     ...made,
     claimedAt: time,
@@ -32,7 +32,7 @@ export const isUnclaimed = (warm: WarmSandbox): warm is UnclaimedWarmSandbox => 
 export type ReadyWarmSandbox = Extract<WarmSandbox, { state: "ready" }>;
 
 /** The right to one sandbox. There are as many numbers as there may be sandboxes. */
-export const slotSchema = z.strictObject({
+export const slotSchema = z.object({
   number: z.int().nonnegative(),
   name: z.string(),
   at: time,

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { origins } from "../task/schema.ts";
 
 const time = z.int().nonnegative();
@@ -12,7 +12,7 @@ const sandbox = {
 
 /** The session's one sandbox. It is `creating` from before the provider is asked, so that none exists unnamed. */
 export const sandboxSchema = z.discriminatedUnion("state", [
-  z.strictObject({
+  z.object({
     state: z.literal("creating"),
     ...sandbox,
     /** Whoever makes it, and until when it is his: whoever else wants the session waits for him. */
@@ -21,7 +21,7 @@ export const sandboxSchema = z.discriminatedUnion("state", [
     /** What it is made from, where the session moves with all it has. */
     snapshotId: z.string().optional(),
   }),
-  z.strictObject({
+  z.object({
     state: z.literal("ready"),
     ...sandbox,
     sessionId: z.string(),
@@ -31,19 +31,19 @@ export const sandboxSchema = z.discriminatedUnion("state", [
     /** When its expiry was last pushed out. */
     extendedAt: time,
     /** Who is extending or moving it, and until when it is his to: whoever else wants it waits for him. */
-    busy: z.strictObject({ by: z.string(), until: time }).optional(),
+    busy: z.object({ by: z.string(), until: time }).optional(),
   }),
-  z.strictObject({ state: z.literal("releasing"), ...sandbox }),
+  z.object({ state: z.literal("releasing"), ...sandbox }),
 ]);
 
 /**
  * Who has the session. A lease is held as long as its task is at that turn and has not ended, so ending a turn
  * releases it by that same write; `at` makes each holding distinct for those who mean to take a dead one over.
  */
-export const leaseSchema = z.strictObject({ taskId: z.string(), turn: z.int().positive(), at: time });
+export const leaseSchema = z.object({ taskId: z.string(), turn: z.int().positive(), at: time });
 
 /** What is in a sandbox, as it was found when it was last looked at: names and versions, no values. */
-export const environmentSchema = z.strictObject({
+export const environmentSchema = z.object({
   /** The provider session it was found in. */
   sandbox: z.string(),
   probedAt: time,
@@ -54,14 +54,14 @@ export const environmentSchema = z.strictObject({
   variables: z.array(z.string()),
 });
 
-export const sessionSchema = z.strictObject({
+export const sessionSchema = z.object({
   userId: z.string(),
   key: z.string(),
   epoch: z.int().nonnegative(),
   sandbox: sandboxSchema.optional(),
   lease: leaseSchema.optional(),
   /** Names given up while their create may still have been under way: looked for again until it can not be any more. */
-  tombstones: z.array(z.strictObject({ name: z.string(), until: time })).optional(),
+  tombstones: z.array(z.object({ name: z.string(), until: time })).optional(),
   /** What became of the sandbox it had, while it has none. */
   lost: z.enum(["gone", "released"]).optional(),
   /** The files of its last sandbox, while it is on the move and has no other yet. */

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 export const agents = ["claude", "codex", "cursor", "shell"] as const;
 export const statuses = [
@@ -35,9 +35,9 @@ export type Origin = (typeof origins)[number];
 
 const time = z.int().nonnegative();
 
-export const taskErrorSchema = z.strictObject({ code: z.enum(taskErrorCodes), detail: z.string() });
+export const taskErrorSchema = z.object({ code: z.enum(taskErrorCodes), detail: z.string() });
 
-export const resultSchema = z.strictObject({
+export const resultSchema = z.object({
   exitCode: z.int().nullable(),
   text: z.string(),
   commit: z.string().nullable(),
@@ -45,7 +45,7 @@ export const resultSchema = z.strictObject({
   pushed: z.boolean(),
 });
 
-export const sandboxUseSchema = z.strictObject({
+export const sandboxUseSchema = z.object({
   name: z.string(),
   sessionId: z.string(),
   origin: z.enum(origins),
@@ -59,17 +59,17 @@ export const sandboxUseSchema = z.strictObject({
 });
 
 /** A worker's hold on a turn it provisions: another may take it over once `until` has passed. */
-export const claimSchema = z.strictObject({ id: z.string(), until: time });
+export const claimSchema = z.object({ id: z.string(), until: time });
 
 /** What is pushed, and where to: enough to look the outcome up without the sandbox. */
-export const pushSchema = z.strictObject({
+export const pushSchema = z.object({
   commit: z.string(),
   branch: z.string(),
   exitCode: z.int(),
   text: z.string(),
 });
 
-export const repoSchema = z.strictObject({
+export const repoSchema = z.object({
   url: z.string(),
   baseBranch: z.string().optional(),
   branch: z.string(),
@@ -83,34 +83,34 @@ const ended = {
   agentMs: time.optional(),
 };
 
-/** What a task's turn is doing. A field that a status does not have can not be there. */
+/** What a task's turn is doing. A field that a status does not have is dropped where it is read. */
 export const stateSchema = z.discriminatedUnion("status", [
-  z.strictObject({ status: z.literal("queued") }),
-  z.strictObject({ status: z.literal("provisioning"), claim: claimSchema }),
-  z.strictObject({ status: z.literal("running"), commandId: z.string() }),
+  z.object({ status: z.literal("queued") }),
+  z.object({ status: z.literal("provisioning"), claim: claimSchema }),
+  z.object({ status: z.literal("running"), commandId: z.string() }),
   /** The push is granted; until `finalizeBy` its outcome is the runner's to tell, then it is looked up. */
-  z.strictObject({ status: z.literal("finalizing"), push: pushSchema, finalizeBy: time }),
+  z.object({ status: z.literal("finalizing"), push: pushSchema, finalizeBy: time }),
   /** No push is granted and no output taken from here on; the outcome is written once the death is proven. */
-  z.strictObject({
+  z.object({
     status: z.literal("stopping"),
     outcome: z.enum(["stopped", "timed_out", "failed"]),
     error: taskErrorSchema,
     attempts: z.int().nonnegative(),
   }),
-  z.strictObject({ status: z.literal("succeeded"), ...ended }),
-  z.strictObject({ status: z.literal("failed"), ...ended, error: taskErrorSchema }),
-  z.strictObject({ status: z.literal("stopped"), ...ended, error: taskErrorSchema }),
-  z.strictObject({ status: z.literal("timed_out"), ...ended, error: taskErrorSchema }),
+  z.object({ status: z.literal("succeeded"), ...ended }),
+  z.object({ status: z.literal("failed"), ...ended, error: taskErrorSchema }),
+  z.object({ status: z.literal("stopped"), ...ended, error: taskErrorSchema }),
+  z.object({ status: z.literal("timed_out"), ...ended, error: taskErrorSchema }),
 ]);
 
 /** What a turn's agent says it used; costs are dollars. */
-export const usageSchema = z.strictObject({
+export const usageSchema = z.object({
   inputTokens: z.int().nonnegative(),
   outputTokens: z.int().nonnegative(),
   costUsd: z.number().nonnegative(),
 });
 
-export const phaseSchema = z.strictObject({
+export const phaseSchema = z.object({
   turn: z.int().positive(),
   status: z.enum(statuses),
   at: time,
@@ -118,20 +118,20 @@ export const phaseSchema = z.strictObject({
   note: z.string().optional(),
 });
 
-export const noticeSchema = z.strictObject({
+export const noticeSchema = z.object({
   code: z.string(),
   detail: z.string(),
   turn: z.int().positive(),
   at: time,
 });
 
-export const limitsSchema = z.strictObject({
+export const limitsSchema = z.object({
   maxDurationMs: z.int(),
   inactivityMs: z.int(),
   maxCostUsd: z.number().optional(),
 });
 
-export const taskSchema = z.strictObject({
+export const taskSchema = z.object({
   id: z.string(),
   userId: z.string(),
   sessionKey: z.string(),
@@ -156,20 +156,20 @@ export const taskSchema = z.strictObject({
   /** The newest batch of this turn's output that is committed: a batch behind it does not exist for a reader. */
   outputSeq: z.int().nonnegative(),
   /** The same for the turns before. */
-  past: z.array(z.strictObject({ turn: z.int().positive(), outputSeq: z.int().nonnegative() })),
+  past: z.array(z.object({ turn: z.int().positive(), outputSeq: z.int().nonnegative() })),
   phases: z.array(phaseSchema),
   /** How many phases there ever were; `phases` holds the newest of them. */
   phaseCount: z.int().nonnegative(),
   notices: z.array(noticeSchema),
   /** The agent's own conversation, and the sandbox that has it. */
-  conversation: z.strictObject({ id: z.string(), sandbox: z.string(), at: time }).optional(),
+  conversation: z.object({ id: z.string(), sandbox: z.string(), at: time }).optional(),
   /** What this turn's agent used, and those of the turns before. */
   usage: usageSchema.optional(),
   pastUsage: usageSchema.optional(),
   /** Hosts it may reach beside those it needs anyway. */
-  network: z.strictObject({ allow: z.array(z.string()) }).optional(),
+  network: z.object({ allow: z.array(z.string()) }).optional(),
   /** Where the end of each turn is told. */
-  webhook: z.strictObject({ url: z.string() }).optional(),
+  webhook: z.object({ url: z.string() }).optional(),
   /** The newest turn whose use of its sandbox was counted. */
   countedTurn: z.int().nonnegative().optional(),
   /** When someone must look at this task again; absent once it has ended. */
