@@ -171,7 +171,7 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a release asks nobody",
     breaks: [6],
-    rare: { from: 165 },
+    rare: { from: 76 },
     plant: () => ({
       verbs: {
         async release(deps, { userId, sessionKey }) {

@@ -16,8 +16,8 @@ export async function fireTimer(deps: EndingDeps, timer: Timer): Promise<void> {
   const task = await deps.store.getTask(timer.taskId);
   const action = decideTimer(task, timer, deps.clock.now());
   if (action.kind === "again") return await deps.timers.arm(timer, action.inMs);
-  if (!task || action.kind === "nothing") return;
-  countLateness(deps, task, timer);
+  if (!task) return;
+  if (action.kind !== "nothing") countLateness(deps, task, timer);
   await act(deps, task, action, "timer");
 }
 
