@@ -1,11 +1,10 @@
 import { AppError, type EndingDeps, limits, type SessionDeps } from "@concierge/core";
-import { OpenAPIHono } from "@hono/zod-openapi";
 import { bodyLimit } from "hono/body-limit";
 import { methodNotAllowed } from "hono/method-not-allowed";
 import { secureHeaders } from "hono/secure-headers";
 import { requireJson, requireKey, requireToken } from "./auth.ts";
-import type { Env } from "./env.ts";
-import { answerError, answerInvalid } from "./problem.ts";
+import { answerError } from "./problem.ts";
+import { Router } from "./router.ts";
 import { registerAdmin } from "./routes/admin.ts";
 import { registerDocs } from "./routes/docs.ts";
 import { registerHealth } from "./routes/health.ts";
@@ -16,8 +15,8 @@ import { registerSessions } from "./routes/sessions.ts";
 import { registerTasks } from "./routes/tasks.ts";
 import { registerWebhooks } from "./routes/webhooks.ts";
 
-export function createApp(deps: EndingDeps & SessionDeps, adminKey: string): OpenAPIHono<Env> {
-  const app = new OpenAPIHono<Env>({ defaultHook: answerInvalid });
+export function createApp(deps: EndingDeps & SessionDeps, adminKey: string): Router {
+  const app = new Router();
 
   app.onError(answerError);
   app.notFound((c) => answerError(new AppError("not_found", `There is nothing at ${c.req.path}.`), c));

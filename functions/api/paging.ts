@@ -1,5 +1,5 @@
 import { AppError } from "@concierge/core";
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 
 export const pageQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(100).default(20),

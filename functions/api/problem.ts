@@ -7,10 +7,9 @@ import {
   ProviderError,
   SetupError,
 } from "@concierge/core";
-import { type Hook, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
-import type { Env } from "./env.ts";
+import * as z from "zod";
 
 export const problemSchema = z
   .object({
@@ -21,7 +20,7 @@ export const problemSchema = z
     detail: z.string(),
     issues: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
   })
-  .openapi("Problem");
+  .meta({ id: "Problem" });
 
 /** Answers every error there is as RFC 9457 says; what is not ours to explain is told to the log, not to the caller. */
 export function answerError(error: unknown, c: Context, headers: Record<string, string> = {}): Response {
@@ -38,11 +37,10 @@ export function answerError(error: unknown, c: Context, headers: Record<string, 
 }
 
 /** A request that does not parse, with each of its faults. */
-export const answerInvalid: Hook<unknown, Env, string, Response | undefined> = (result, c) => {
-  if (result.success) return undefined;
-  const issues = result.error.issues.map(({ path, message }) => ({ path: path.join("."), message }));
+export function answerInvalid(error: z.ZodError, c: Context): Response {
+  const issues = error.issues.map(({ path, message }) => ({ path: path.join("."), message }));
   return answerError(new AppError("invalid_request", summarize(issues), { issues }), c);
-};
+}
 
 function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;

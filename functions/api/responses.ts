@@ -1,5 +1,5 @@
 import { type ErrorCode, errorTable } from "@concierge/core";
-import type { z } from "@hono/zod-openapi";
+import type * as z from "zod";
 import { problemSchema } from "./problem.ts";
 
 /** A JSON answer, for the OpenAPI document. */

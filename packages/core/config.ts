@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { flagVariableSchema } from "./flags/schema.ts";
 
 const minute = 60_000;

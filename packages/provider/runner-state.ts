@@ -1,5 +1,5 @@
 import type { RunnerState } from "@concierge/core";
-import { z } from "zod";
+import * as z from "zod";
 
 const schema = z.object({
   lastOutputAt: z.iso.datetime().nullable(),

@@ -7,7 +7,7 @@ import {
   type WorkQueue,
   webhookEventSchema,
 } from "@concierge/core";
-import { z } from "zod";
+import * as z from "zod";
 
 /** SQS takes no more, and only whole seconds: a delay is rounded up, so that nothing comes too early. */
 const delayMaxSeconds = 900;

@@ -7,10 +7,10 @@ import {
   reapReportSchema,
   withFlags,
 } from "@concierge/core";
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { requireAdmin } from "../auth.ts";
-import type { Env } from "../env.ts";
 import { json, problems, security } from "../responses.ts";
+import { createRoute, type Router } from "../router.ts";
 
 const common = { security, tags: ["admin"] };
 const refusals = problems("invalid_request", "unauthorized", "forbidden");
@@ -44,7 +44,7 @@ const sweep = createRoute({
   responses: { 200: json(reapReportSchema, "What was done"), ...refusals },
 });
 
-export function registerAdmin(app: OpenAPIHono<Env>, deps: EndingDeps): void {
+export function registerAdmin(app: Router, deps: EndingDeps): void {
   app.use("/v1/flags", requireAdmin);
   app.use("/v1/reap", requireAdmin);
 

@@ -1,9 +1,9 @@
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import type { OpenAPIHono } from "@hono/zod-openapi";
 import manifest from "../../package.json" with { type: "json" };
-import type { Env } from "../env.ts";
+import type { Info } from "../document.ts";
+import type { Router } from "../router.ts";
 
 const page = `<!doctype html>
 <html lang="en">
@@ -28,16 +28,17 @@ const assets: Readonly<Record<string, string>> = {
   "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
 };
 
+const info: Info = {
+  title: "Concierge",
+  version: manifest.version,
+  description: "A serverless control plane for coding agents in sandboxes.",
+};
+
 /** The contract, made from the schemas the routes parse with, and a page to read it on and try it, with no network. */
-export function registerDocs(app: OpenAPIHono<Env>): void {
-  app.openAPIRegistry.registerComponent("securitySchemes", "key", { type: "http", scheme: "bearer" });
-  app.doc31("/openapi.json", {
-    openapi: "3.1.0",
-    info: {
-      title: "Concierge",
-      version: manifest.version,
-      description: "A serverless control plane for coding agents in sandboxes.",
-    },
+export function registerDocs(app: Router): void {
+  app.get("/openapi.json", async (c) => {
+    const { describe } = await import("../document.ts");
+    return c.json(describe(info, app.described));
   });
   app.get("/docs", (c) => c.html(page));
   app.get("/docs/start.js", (c) =>

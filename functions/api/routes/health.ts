@@ -1,12 +1,12 @@
 import type { Deps } from "@concierge/core";
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import manifest from "../../package.json" with { type: "json" };
-import type { Env } from "../env.ts";
 import { json } from "../responses.ts";
+import { createRoute, type Router } from "../router.ts";
 
 const healthSchema = z
   .object({ status: z.literal("ok"), version: z.string(), stage: z.string() })
-  .openapi("Health");
+  .meta({ id: "Health" });
 
 const route = createRoute({
   method: "get",
@@ -15,7 +15,7 @@ const route = createRoute({
   responses: { 200: json(healthSchema, "It does") },
 });
 
-export function registerHealth(app: OpenAPIHono<Env>, { config }: Deps): void {
+export function registerHealth(app: Router, { config }: Deps): void {
   app.openapi(route, (c) =>
     c.json({ status: "ok" as const, version: manifest.version, stage: config.stage }, 200),
   );

@@ -1,13 +1,13 @@
 import { AppError, createKey, type Deps, type Key } from "@concierge/core";
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { requireAdmin } from "../auth.ts";
-import type { Env } from "../env.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
 import { json, problems, security } from "../responses.ts";
+import { createRoute, type Router } from "../router.ts";
 
 const keyViewSchema = z
   .object({ id: z.string(), userId: z.string(), admin: z.boolean(), createdAt: z.iso.datetime() })
-  .openapi("Key");
+  .meta({ id: "Key" });
 
 const keyRequestSchema = z
   .strictObject({
@@ -16,9 +16,9 @@ const keyRequestSchema = z
       .regex(/^[A-Za-z0-9._@-]{1,64}$/, { error: "must be 1 to 64 of A-Z, a-z, 0-9 and . _ @ -" }),
     admin: z.boolean().optional(),
   })
-  .openapi("KeyRequest");
+  .meta({ id: "KeyRequest" });
 
-const newKeySchema = z.object({ id: z.string(), key: z.string() }).openapi("NewKey");
+const newKeySchema = z.object({ id: z.string(), key: z.string() }).meta({ id: "NewKey" });
 
 const common = { security, tags: ["keys"] };
 
@@ -55,7 +55,7 @@ const remove = createRoute({
   responses: { 204: { description: "It is gone" }, ...problems("unauthorized", "forbidden", "not_found") },
 });
 
-export function registerKeys(app: OpenAPIHono<Env>, deps: Deps): void {
+export function registerKeys(app: Router, deps: Deps): void {
   app.use("/v1/keys/*", requireAdmin);
 
   app.openapi(create, async (c) => {

@@ -8,10 +8,10 @@ import {
   readCosts,
   requestBase,
 } from "@concierge/core";
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { requireAdmin } from "../auth.ts";
-import type { Env } from "../env.ts";
 import { json, problems, security } from "../responses.ts";
+import { createRoute, type Router } from "../router.ts";
 
 const common = { security, tags: ["pool"] };
 
@@ -57,7 +57,7 @@ const rebuildBase = createRoute({
   responses: { 202: json(baseViewSchema, "It is on its way"), ...problems("unauthorized", "forbidden") },
 });
 
-export function registerPool(app: OpenAPIHono<Env>, deps: EndingDeps): void {
+export function registerPool(app: Router, deps: EndingDeps): void {
   app.use("/v1/snapshot", requireAdmin);
 
   app.openapi(pool, async (c) => c.json(await poolStats(deps), 200));

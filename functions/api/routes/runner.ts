@@ -9,9 +9,9 @@ import {
   takeBeat,
   takeOutput,
 } from "@concierge/core";
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
-import type { Env } from "../env.ts";
+import * as z from "zod";
 import { json, problems } from "../responses.ts";
+import { createRoute, type Router } from "../router.ts";
 
 /** What a turn's runner may say. Not part of the public contract, so not in its document. */
 const common = { method: "post", hide: true } as const;
@@ -164,7 +164,7 @@ const finalizeRoute = createRoute({
   responses: grants,
 });
 
-export function registerRunner(app: OpenAPIHono<Env>, deps: EndingDeps): void {
+export function registerRunner(app: Router, deps: EndingDeps): void {
   app.openapi(outputRoute, async (c) => {
     const { seq, chunks, ...said } = c.req.valid("json");
     const batch = chunks.map((chunk) => {

@@ -11,10 +11,10 @@ import {
   sessionViewSchema,
   showSession,
 } from "@concierge/core";
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
-import type { Env } from "../env.ts";
+import * as z from "zod";
 import { pageOf, pageQuery, parsePlaceCursor } from "../paging.ts";
 import { json, problems, security } from "../responses.ts";
+import { createRoute, type Router } from "../router.ts";
 
 const common = { security, tags: ["sessions"] };
 const params = z.object({ key: sessionKeySchema });
@@ -44,7 +44,7 @@ const execRequestSchema = z
       .optional(),
     timeoutMs: z.int().min(1).max(limits.execTimeoutMaxMs).optional(),
   })
-  .openapi("ExecRequest");
+  .meta({ id: "ExecRequest" });
 
 const execResultSchema = z
   .object({
@@ -56,7 +56,7 @@ const execResultSchema = z
     timedOut: z.boolean(),
     truncated: z.boolean(),
   })
-  .openapi("ExecResult");
+  .meta({ id: "ExecResult" });
 
 const prepare = createRoute({
   ...common,
@@ -157,7 +157,7 @@ const remove = createRoute({
   },
 });
 
-export function registerSessions(app: OpenAPIHono<Env>, deps: EndingDeps & SessionDeps): void {
+export function registerSessions(app: Router, deps: EndingDeps & SessionDeps): void {
   app.openapi(prepare, async (c) => {
     const { session, health } = await requestSession(deps, nameIn(c));
     const view = await showSession(deps, session, session.sandbox ? health : undefined);

@@ -18,12 +18,12 @@ import {
   viewTask,
   waitForTask,
 } from "@concierge/core";
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
 import { stream } from "hono/streaming";
-import type { Env } from "../env.ts";
+import * as z from "zod";
 import { sendEvents } from "../event-stream.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
 import { json, problems, security } from "../responses.ts";
+import { createRoute, type Router } from "../router.ts";
 
 const common = { security, tags: ["tasks"] };
 const params = z.object({ id: z.string() });
@@ -160,7 +160,7 @@ const outputRoute = createRoute({
   },
 });
 
-export function registerTasks(app: OpenAPIHono<Env>, deps: EndingDeps): void {
+export function registerTasks(app: Router, deps: EndingDeps): void {
   app.openapi(startRoute, async (c) => {
     const { userId } = c.get("caller");
     const task = await start(deps, userId, c.req.valid("json"), c.req.valid("header")["idempotency-key"]);

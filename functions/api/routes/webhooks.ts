@@ -1,7 +1,7 @@
 import type { EndingDeps } from "@concierge/core";
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
-import type { Env } from "../env.ts";
+import * as z from "zod";
 import { json, problems, security } from "../responses.ts";
+import { createRoute, type Router } from "../router.ts";
 
 const secret = createRoute({
   security,
@@ -11,13 +11,13 @@ const secret = createRoute({
   summary: "What your webhooks are signed with, as Standard Webhooks has it",
   responses: {
     200: json(
-      z.object({ secret: z.string() }).openapi("WebhookSecret"),
+      z.object({ secret: z.string() }).meta({ id: "WebhookSecret" }),
       "Your secret; it is the same every time",
     ),
     ...problems("unauthorized"),
   },
 });
 
-export function registerWebhooks(app: OpenAPIHono<Env>, { sealer }: EndingDeps): void {
+export function registerWebhooks(app: Router, { sealer }: EndingDeps): void {
   app.openapi(secret, (c) => c.json({ secret: sealer.webhookSecret(c.get("caller").userId) }, 200));
 }

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** What is counted of a user's day, by name: each number only ever grows. */
 export type Counters = Readonly<Record<string, number>>;

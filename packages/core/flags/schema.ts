@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** The five mechanisms that can be switched without a deploy, by the name of the variable with their start value. */
 export const flagNames = [

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { dayOf, reuseRateOf } from "../cost/decide.ts";
 import type { Deps } from "../deps.ts";
 import { inParallel } from "../parallel.ts";

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { origins } from "../task/schema.ts";
 import type { Session } from "./schema.ts";
 

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { envMaxBytes, envMaxNames, metadataMaxKeys, promptMaxBytes } from "../limits.ts";
 import { agents, type Limits } from "./schema.ts";
 

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { GitCredential } from "../ports.ts";
 import type { Sealer } from "../seal.ts";
 import type { Task } from "./schema.ts";

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { resultSchema, taskErrorSchema, terminalStatuses, usageSchema } from "../task/schema.ts";
 
 /** What a receiver is told when a turn has ended. */

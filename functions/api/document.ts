@@ -1,0 +1,99 @@
+/** The OpenAPI document, made from the routes and the schemas they parse with. Loaded when it is asked for. */
+import type { RouteConfig } from "@hono/zod-openapi";
+import * as z from "zod";
+
+type Json = Record<string, unknown>;
+type Content = Readonly<Record<string, { schema: unknown }>>;
+
+interface Described {
+  description: string;
+  required?: boolean | undefined;
+  content?: Content | undefined;
+  headers?: unknown;
+}
+
+export interface Info {
+  title: string;
+  version: string;
+  description: string;
+}
+
+export function describe(info: Info, routes: readonly RouteConfig[]): Json {
+  const schemas: Json = {};
+  const paths: Record<string, Json> = {};
+  for (const { method, path, request = {}, responses, security, tags, summary } of routes) {
+    const parameters = [
+      ...parametersIn("path", request.params),
+      ...parametersIn("query", request.query),
+      ...parametersIn("header", request.headers),
+    ];
+    const answers = Object.entries(responses).map(([status, answer]) => [
+      status,
+      described(answer as Described),
+    ]);
+    paths[path] = {
+      ...paths[path],
+      [method]: {
+        ...(security && { security }),
+        ...(tags && { tags }),
+        summary,
+        ...(parameters.length > 0 && { parameters }),
+        ...(request.body && { requestBody: described(request.body as Described) }),
+        responses: Object.fromEntries(answers),
+      },
+    };
+  }
+  const securitySchemes = { key: { type: "http", scheme: "bearer" } };
+  return { openapi: "3.1.0", info, components: { securitySchemes, schemas }, paths };
+
+  function parametersIn(place: string, schema: unknown): Json[] {
+    if (schema === undefined) return [];
+    return fields(schema).map(([name, field, required]) => ({ name, in: place, required, schema: field }));
+  }
+
+  function described({ description, required, content, headers }: Described): Json {
+    const media = Object.entries(content ?? {}).map(([type, { schema }]) => [
+      type,
+      { schema: convert(schema) },
+    ]);
+    const named = headers === undefined ? [] : fields(headers);
+    return {
+      description,
+      ...(required !== undefined && { required }),
+      ...(named.length > 0 && {
+        headers: Object.fromEntries(named.map(([name, schema, must]) => [name, { required: must, schema }])),
+      }),
+      ...(media.length > 0 && { content: Object.fromEntries(media) }),
+    };
+  }
+
+  function fields(schema: unknown): [name: string, schema: unknown, required: boolean][] {
+    const { properties = {}, required = [] } = convert(schema) as { properties?: Json; required?: string[] };
+    return Object.entries(properties).map(([name, field]) => [name, field, required.includes(name)]);
+  }
+
+  /** Schemas that have a name become components; all that name one refer to it. */
+  function convert(schema: unknown): unknown {
+    // Inside of something a named schema is always referred to.
+    const inside = z.array(schema as z.ZodType);
+    const { items, $defs = {} } = z.toJSONSchema(inside, { io: "input", unrepresentable: "any", override });
+    for (const [name, definition] of Object.entries($defs)) schemas[name] = withComponents(definition);
+    return withComponents(items);
+  }
+}
+
+/** What a reader knows anyway. */
+function override({ jsonSchema: schema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  if (schema.format?.startsWith("date")) delete schema.pattern;
+  if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
+  if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum;
+}
+
+function withComponents(schema: unknown): unknown {
+  return JSON.parse(JSON.stringify(schema), (key, value) => {
+    if (key === "$ref") return value.replace("#/$defs/", "#/components/schemas/");
+    if (value === null || typeof value !== "object" || Array.isArray(value)) return value;
+    const { id, ...rest } = value;
+    return typeof id === "string" ? rest : value;
+  });
+}
