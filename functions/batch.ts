@@ -1,20 +1,34 @@
+import type { Metrics } from "@concierge/core";
+import { requestIdOf } from "@concierge/queue";
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
+import { inContext, learn } from "./context.ts";
+import { log } from "./log.ts";
+
+interface Work {
+  name: "Worker" | "Timer";
+  metrics: Metrics;
+  work: (body: string) => Promise<void>;
+}
 
 /** Works through a batch, each message for itself: only those that failed come back. */
-export async function eachMessage(
-  event: SQSEvent,
-  work: (body: string) => Promise<void>,
-): Promise<SQSBatchResponse> {
+export async function eachMessage(event: SQSEvent, { name, metrics, work }: Work): Promise<SQSBatchResponse> {
   const failed = await Promise.all(
-    event.Records.map(async ({ messageId, body }) => {
-      try {
-        await work(body);
-        return [];
-      } catch (error) {
-        console.error("message failed", error);
-        return [{ itemIdentifier: messageId }];
-      }
-    }),
+    event.Records.map((record) =>
+      inContext({ requestId: requestIdOf(record) ?? record.messageId }, async () => {
+        const startedAt = Date.now();
+        try {
+          await work(record.body);
+          return [];
+        } catch (error) {
+          log.error("message failed", error);
+          metrics.count("message_errors", 1, { function: name });
+          return [{ itemIdentifier: record.messageId }];
+        } finally {
+          learn({ receives: record.attributes.ApproximateReceiveCount, durationMs: Date.now() - startedAt });
+          metrics.count("messages", 1, { function: name });
+        }
+      }),
+    ),
   );
   return { batchItemFailures: failed.flat() };
 }

@@ -17,7 +17,9 @@ import { setupScript } from "@concierge/runner";
 import { SandboxSessionManager } from "@concierge/sessions";
 import { createDynamoStore } from "@concierge/store";
 import { Resource } from "sst";
-import { metrics } from "./metrics.ts";
+import { currentRequestId } from "./context.ts";
+import { neverShow, neverShowSecretsOf } from "./mask.ts";
+import { createMetrics } from "./metrics.ts";
 import { createLazyProvider } from "./provider.ts";
 
 const clock: Clock = {
@@ -30,6 +32,8 @@ const clock: Clock = {
 
 /** What every function's verbs are given, from the environment and from `Resource` alone. */
 export function composeDeps(): EndingDeps & SessionDeps {
+  neverShowSecretsOf(process.env);
+  neverShow(Resource.SealingKey.value);
   const config = withAgents(parseConfig(process.env));
   const store = createDynamoStore({ client: new DynamoDBClient(), tableName: Resource.Table.name, clock });
   const client = new SQSClient();
@@ -43,10 +47,10 @@ export function composeDeps(): EndingDeps & SessionDeps {
       warm: () => createId("warm", clock.now()),
     },
     store,
-    work: createWorkQueue({ client, queueUrl: Resource.WorkQueue.url }),
-    timers: createTimers({ client, queueUrl: Resource.TimerQueue.url }),
+    work: createWorkQueue({ client, queueUrl: Resource.WorkQueue.url, requestId: currentRequestId }),
+    timers: createTimers({ client, queueUrl: Resource.TimerQueue.url, requestId: currentRequestId }),
     flags: createFlagReader({ store, clock }, config.flags),
-    metrics,
+    metrics: createMetrics(config.stage),
     sealer: createSealer(Resource.SealingKey.value),
     provider: createLazyProvider(config.sandboxUrl),
     git: createGitRemote(),

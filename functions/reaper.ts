@@ -1,6 +1,8 @@
 import { type ReapReport, reap } from "@concierge/core";
 import type { Context } from "aws-lambda";
 import { composeDeps } from "./compose.ts";
+import { inContext } from "./context.ts";
+import { log } from "./log.ts";
 
 const deps = composeDeps();
 
@@ -8,7 +10,9 @@ const deps = composeDeps();
 const reserveMs = 10_000;
 
 export async function handler(_event: unknown, context: Context): Promise<ReapReport> {
-  const report = await reap(deps, { dryRun: false, maxMs: context.getRemainingTimeInMillis() - reserveMs });
-  console.log(JSON.stringify({ reap: report }));
-  return report;
+  return await inContext({ requestId: context.awsRequestId }, async () => {
+    const report = await reap(deps, { dryRun: false, maxMs: context.getRemainingTimeInMillis() - reserveMs });
+    log.info("swept", { report });
+    return report;
+  });
 }

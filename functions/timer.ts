@@ -3,9 +3,17 @@ import { parseTimer } from "@concierge/queue";
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { eachMessage } from "./batch.ts";
 import { composeDeps } from "./compose.ts";
+import { learn } from "./context.ts";
 
 const deps = composeDeps();
 
 export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
-  return await eachMessage(event, (body) => fireTimer(deps, parseTimer(body)));
+  return await eachMessage(event, { name: "Timer", metrics: deps.metrics, work });
+}
+
+async function work(body: string): Promise<void> {
+  const timer = parseTimer(body);
+  const { kind, taskId, turn } = timer;
+  learn({ timer: kind, taskId, turn });
+  await fireTimer(deps, timer);
 }

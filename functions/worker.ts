@@ -6,6 +6,7 @@ import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { agentAccess } from "./agents.ts";
 import { eachMessage } from "./batch.ts";
 import { composeDeps } from "./compose.ts";
+import { currentRequestId, learn } from "./context.ts";
 import { required } from "./environment.ts";
 
 const composed = composeDeps();
@@ -15,8 +16,16 @@ const deps: LaunchDeps = {
   runner: await readFile(required("RUNNER_FILE"), "utf8"),
   callbackUrl: required("CONCIERGE_URL"),
   agents: agentAccess(process.env),
+  requestId: currentRequestId,
 };
 
 export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
-  return await eachMessage(event, (body) => carryOut(deps, parseWorkMessage(body)));
+  return await eachMessage(event, { name: "Worker", metrics: deps.metrics, work });
+}
+
+async function work(body: string): Promise<void> {
+  const message = parseWorkMessage(body);
+  const { kind, taskId, turn } = { taskId: undefined, turn: undefined, ...message };
+  learn({ work: kind, ...(taskId !== undefined && { taskId, turn }) });
+  await carryOut(deps, message);
 }

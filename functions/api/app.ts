@@ -3,6 +3,7 @@ import { bodyLimit } from "hono/body-limit";
 import { methodNotAllowed } from "hono/method-not-allowed";
 import { secureHeaders } from "hono/secure-headers";
 import { requireJson, requireKey, requireToken } from "./auth.ts";
+import { identify, learnTurn, observe } from "./observe.ts";
 import { answerError } from "./problem.ts";
 import { Router } from "./router.ts";
 import { registerAdmin } from "./routes/admin.ts";
@@ -20,7 +21,7 @@ export function createApp(deps: EndingDeps & SessionDeps, adminKey: string): Rou
 
   app.onError(answerError);
   app.notFound((c) => answerError(new AppError("not_found", `There is nothing at ${c.req.path}.`), c));
-  app.use(secureHeaders());
+  app.use(identify, observe(deps), secureHeaders());
   app.use(
     methodNotAllowed({
       app,
@@ -30,7 +31,7 @@ export function createApp(deps: EndingDeps & SessionDeps, adminKey: string): Rou
       },
     }),
   );
-  app.use("/v1/runner/*", requireToken(deps));
+  app.use("/v1/runner/*", requireToken(deps), learnTurn);
   app.use("/v1/*", requireKey(deps, adminKey));
   app.use("/v1/*", bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }), requireJson);
 

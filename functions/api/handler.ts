@@ -1,6 +1,10 @@
 import { streamHandle } from "hono/aws-lambda";
 import { Resource } from "sst";
 import { composeDeps } from "../compose.ts";
+import { neverShow } from "../mask.ts";
 import { createApp } from "./app.ts";
 
-export const handler = streamHandle(createApp(composeDeps(), Resource.AdminApiKey.value));
+const adminKey = Resource.AdminApiKey.value;
+neverShow(adminKey);
+
+export const handler = streamHandle(createApp(composeDeps(), adminKey));

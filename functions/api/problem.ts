@@ -49,7 +49,6 @@ function toAppError(error: unknown): AppError {
   if (error instanceof SetupError) return new AppError("session_not_ready", error.message);
   if (error instanceof ProviderError) return fromProvider(error);
   if (error instanceof HTTPException) return new AppError(codeOf(error), error.message);
-  console.error("request failed", error);
   return new AppError("internal", "Something went wrong here; it has been logged.");
 }
 

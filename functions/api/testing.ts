@@ -1,6 +1,7 @@
 import {
   type Config,
   carryOut,
+  catalogue,
   createFlagReader,
   createId,
   createSealer,
@@ -8,6 +9,7 @@ import {
   type EndingDeps,
   fireTimer,
   type LaunchDeps,
+  type MetricDefinition,
   type MetricName,
   parseConfig,
   type Timer,
@@ -74,6 +76,7 @@ export function createTestApi(config: Config = testConfig) {
     flags: createFlagReader({ store, clock }, config.flags),
     metrics: {
       count: (name: MetricName, _value?: number, dimensions: Readonly<Record<string, string>> = {}) => {
+        checkDimensions(name, dimensions);
         counted.push([name, ...Object.values(dimensions)].join(" "));
       },
     },
@@ -151,6 +154,17 @@ export function createTestApi(config: Config = testConfig) {
     keyFor: async (userId: string): Promise<string> =>
       (await request("POST", "/v1/keys", { body: { userId } })).json.key,
   };
+}
+
+/** What is counted is by what the catalogue says, and by no value that it does not know. */
+function checkDimensions(name: MetricName, dimensions: Readonly<Record<string, string>>): void {
+  const { by }: MetricDefinition = catalogue[name];
+  const values = by?.values ?? Object.values(dimensions);
+  const isKnown = Object.entries(dimensions).every(
+    ([key, value]) => key === by?.name && values.includes(value),
+  );
+  if (!isKnown || Object.keys(dimensions).length !== (by ? 1 : 0))
+    throw new Error(`${name} is counted by ${JSON.stringify(dimensions)}`);
 }
 
 export type TestApi = ReturnType<typeof createTestApi>;

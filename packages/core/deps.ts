@@ -88,4 +88,6 @@ export interface LaunchDeps extends SandboxDeps, SealingDeps, SessionDeps {
   webhooks: Webhooks;
   /** Where runners reach the api. */
   callbackUrl: string;
+  /** By which logs find what belongs together: the runner calls back with it. */
+  requestId?: () => string | undefined;
 }

@@ -15,6 +15,8 @@ const delayMaxSeconds = 900;
 interface QueueOptions {
   client: SQSClient;
   queueUrl: string;
+  /** Of the work that sends: it goes with the message, so that logs find what belongs together. */
+  requestId?: () => string | undefined;
 }
 
 export function createWorkQueue(options: QueueOptions): WorkQueue {
@@ -26,15 +28,33 @@ export function createTimers(options: QueueOptions): Timers {
   return { arm: (timer, delayMs) => send(options, timer, delayMs) };
 }
 
-async function send({ client, queueUrl }: QueueOptions, message: object, delayMs: number): Promise<void> {
+async function send(options: QueueOptions, message: object, delayMs: number): Promise<void> {
+  const { client, queueUrl, requestId } = options;
   const seconds = Math.max(Math.ceil(delayMs / 1000), 0);
   await client.send(
     new SendMessageCommand({
       QueueUrl: queueUrl,
       MessageBody: JSON.stringify(message),
       DelaySeconds: Math.min(seconds, delayMaxSeconds),
+      ...attributesOf(requestId?.()),
     }),
   );
+}
+
+const requestIdAttribute = "requestId";
+
+/** Beside the message, not in it: whoever reads it needs not know of it. */
+function attributesOf(requestId: string | undefined) {
+  if (!requestId) return {};
+  return {
+    MessageAttributes: { [requestIdAttribute]: { DataType: "String", StringValue: requestId } },
+  };
+}
+
+export function requestIdOf(record: {
+  messageAttributes: Readonly<Record<string, { stringValue?: string | undefined }>>;
+}): string | undefined {
+  return record.messageAttributes[requestIdAttribute]?.stringValue;
 }
 
 const turn = { taskId: z.string(), turn: z.int().positive() };

@@ -1,7 +1,7 @@
 import { CreateQueueCommand, ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { buildApp } from "fauxqs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createTimers, createWorkQueue, parseTimer, parseWorkMessage } from "./index.ts";
+import { createTimers, createWorkQueue, parseTimer, parseWorkMessage, requestIdOf } from "./index.ts";
 
 /** The real SDK, over the wire, to the engine that `npm run dev` embeds. */
 const engine = buildApp({ logger: false });
@@ -33,6 +33,31 @@ async function receive(QueueUrl: string, WaitTimeSeconds = 0): Promise<string[]>
   const { Messages = [] } = await client.send(new ReceiveMessageCommand(input));
   return Messages.map(({ Body = "" }) => Body);
 }
+
+describe("the request's id", () => {
+  const timer = { kind: "deadline", taskId: "task_1", turn: 1 } as const;
+
+  /** The attributes of the first message, as an event source hands them on. */
+  async function attributes(QueueUrl: string) {
+    const input = { QueueUrl, MessageAttributeNames: ["All"] };
+    const { Messages = [] } = await client.send(new ReceiveMessageCommand(input));
+    const found = Object.entries(Messages[0]?.MessageAttributes ?? {});
+    return Object.fromEntries(found.map(([name, { StringValue }]) => [name, { stringValue: StringValue }]));
+  }
+
+  it("goes with a message, beside it", async () => {
+    const queueUrl = await aQueue();
+    await createTimers({ client, queueUrl, requestId: () => "request-1" }).arm(timer, 0);
+    expect(requestIdOf({ messageAttributes: await attributes(queueUrl) })).toBe("request-1");
+  });
+
+  it.each([undefined, () => undefined])("needs not be there: %o", async (requestId) => {
+    const queueUrl = await aQueue();
+    await createTimers({ client, queueUrl, ...(requestId && { requestId }) }).arm(timer, 0);
+    expect(await attributes(queueUrl)).toEqual({});
+    expect(requestIdOf({ messageAttributes: {} })).toBeUndefined();
+  });
+});
 
 describe("the work queue", () => {
   it.each([

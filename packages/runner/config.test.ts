@@ -35,6 +35,13 @@ describe("the launch configuration", () => {
     });
   });
 
+  test("has the request's id, where there is one that is fit for a header", () => {
+    const parsed = (requestId: string) =>
+      parseLaunchConfig(JSON.stringify({ ...valid, requestId })).requestId;
+    expect(parsed("request-1")).toBe("request-1");
+    expect(() => parsed("two\r\nlines")).toThrow("requestId must be fit for a header");
+  });
+
   test("takes single timings", () => {
     const { timings } = parseLaunchConfig(JSON.stringify({ ...valid, timings: { beatMs: 50 } }));
     expect(timings).toEqual({ ...DEFAULT_TIMINGS, beatMs: 50 });

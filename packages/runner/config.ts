@@ -13,6 +13,8 @@ export interface LaunchConfig {
   /** Where Concierge answers, without a path of its own. */
   url: string;
   token: string;
+  /** What Concierge's logs call all that belongs to the request this turn was begun by. */
+  requestId?: string;
   agent: string;
   /** Private to this turn. Like `cwd`, from where the runner is launched on, if it is not absolute. */
   runDir: string;
@@ -100,6 +102,7 @@ export function parseLaunchConfig(json: string | undefined): TurnConfig {
     turn: positive(fields, "turn"),
     url: httpUrl(fields, "url"),
     token: headerText(fields, "token"),
+    ...(fields.requestId !== undefined && { requestId: headerText(fields, "requestId") }),
     agent: text(fields, "agent"),
     runDir: resolve(text(fields, "runDir")),
     cwd: resolve(text(fields, "cwd")),

@@ -28,9 +28,9 @@ afterEach(() => {
   server.close();
 });
 
-function setUp(timeoutMs = 20_000) {
+function setUp(timeoutMs = 20_000, requestId?: string) {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/base`;
-  return createConnection({ url, token: "t0ken", timeoutMs });
+  return createConnection({ url, token: "t0ken", timeoutMs, requestId });
 }
 
 /** The server's side of the newest connection, once a request has come over it. */
@@ -46,6 +46,15 @@ async function post(connection: ReturnType<typeof setUp>, body = "{}") {
   reply.catch(() => {});
   return { reply, server: await requested() };
 }
+
+test("a post says which request its turn was begun by, where that is known", async () => {
+  const { reply, server: said } = await post(setUp(20_000, "request-1"));
+  expect(said.text).toContain("\r\nx-request-id: request-1\r\n");
+  said.socket.write(OK);
+  await reply;
+  const { server: unsaid } = await post(setUp());
+  expect(unsaid.text).not.toContain("x-request-id");
+});
 
 test("a post is one request, with the token and the body's length in bytes", async () => {
   const { reply, server } = await post(setUp(), '{"é":1}');

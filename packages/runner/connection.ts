@@ -6,6 +6,7 @@ const net = process.getBuiltinModule("node:net");
 export interface ConnectionTarget {
   url: string;
   token: string;
+  requestId?: string | undefined;
   timeoutMs: number;
 }
 
@@ -21,7 +22,7 @@ export interface Connection {
  * HTTP by hand, a POST and its reply: to load `node:http` and make its first request adds four or five milliseconds to
  * the fifty between a launch and the agent's first word.
  */
-export function createConnection({ url, token, timeoutMs }: ConnectionTarget): Connection {
+export function createConnection({ url, token, requestId, timeoutMs }: ConnectionTarget): Connection {
   const target = new URL(url);
   const basePath = target.pathname.replace(/\/$/, "");
   let socket: Socket | undefined;
@@ -57,6 +58,7 @@ export function createConnection({ url, token, timeoutMs }: ConnectionTarget): C
       `POST ${basePath}${path} HTTP/1.1`,
       `host: ${target.host}`,
       `authorization: Bearer ${token}`,
+      ...(requestId === undefined ? [] : [`x-request-id: ${requestId}`]),
       "content-type: application/json",
       `content-length: ${body.length}`,
     ];

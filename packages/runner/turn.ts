@@ -34,7 +34,8 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
   pipes.catch(() => {});
   const { timings } = config;
   const secrets = secretsOf(config);
-  const client = createClient({ url: config.url, token: config.token, timeoutMs: timings.requestTimeoutMs });
+  const { url, token, requestId } = config;
+  const client = createClient({ url, token, requestId, timeoutMs: timings.requestTimeoutMs });
   const spool = createSpool(join(config.runDir, "spool"), config.maxSpoolBytes);
   const output = createOutput({ ...config, secrets, spool, report: agentReport, now: uptimeMs });
   const bell = createBell();

@@ -14,6 +14,13 @@ export interface MetricDefinition {
   by?: Dimension;
 }
 
+/** Where they are in CloudWatch: each stage is a service of its own, which is a dimension of every metric. */
+export const metricNamespace = "Concierge";
+
+export function serviceOf(stage: string): string {
+  return `concierge-${stage}`;
+}
+
 const reasons = ["gone", "released", "max_life"] as const;
 const tried = ["done", "failed"] as const;
 const queueFunctions = ["Worker", "Timer"] as const;
@@ -123,7 +130,8 @@ export const catalogue = {
   },
   push_unexpected: {
     unit: "Count",
-    says: "Pushes reported that were never granted, or after the turn's end",
+    says: "Pushes reported that were never granted, by what the turn was at",
+    by: { name: "after", values: ["stopped", "timed_out", "other"] },
   },
 
   // Timeouts, and who enforces them.

@@ -58,7 +58,7 @@ export async function settleReported(
   const task = await deps.store.getTask(taskId);
   if (wasReported(task, turn)) return "done";
   if (task?.turn !== turn || task.state.status !== "finalizing") {
-    if (pushed) deps.metrics.count("push_unexpected");
+    if (pushed) deps.metrics.count("push_unexpected", 1, { after: endOf(task?.state) });
     return "stop";
   }
   const state = decidePushed(task.state.push, pushed ? "pushed" : "refused", deps.clock.now(), detail);
@@ -73,6 +73,11 @@ export async function settleTimedOut(deps: EndingDeps, task: Task, by: Actor): P
   const commit = await deps.git.readBranch(task.repo.url, push.branch, openSecrets(deps.sealer, task).git);
   const state = decidePushed(push, commit === push.commit ? "pushed" : "timed out", deps.clock.now());
   await settle(deps, task, state, by);
+}
+
+function endOf(state: TaskState | undefined): "stopped" | "timed_out" | "other" {
+  const status = state?.status === "stopping" ? state.outcome : state?.status;
+  return status === "stopped" || status === "timed_out" ? status : "other";
 }
 
 async function settle(deps: Deps, task: Task, state: TaskState, by: Actor): Promise<boolean> {

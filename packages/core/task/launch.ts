@@ -188,6 +188,7 @@ async function turnOf(deps: LaunchDeps, task: Task, runDir: string) {
   const { config, clock, sealer, flags, callbackUrl } = deps;
   const endsSilence = await flags.isOn("ENABLE_INACTIVITY_TIMEOUT", task.userId);
   const maxDurationMs = Math.max(task.deadlineAt - clock.now(), 1);
+  const requestId = deps.requestId?.();
   return {
     protocol: 1,
     taskId: task.id,
@@ -201,6 +202,7 @@ async function turnOf(deps: LaunchDeps, task: Task, runDir: string) {
     inactivityMs: endsSilence ? task.limits.inactivityMs : maxDurationMs,
     maxOutputBytes: config.maxOutputBytes,
     env: openSecrets(sealer, task).env ?? {},
+    ...(requestId !== undefined && { requestId }),
     ...(task.repo && { repo: { ...task.repo, message: commitMessage(task) } }),
   };
 }
