@@ -1,0 +1,9 @@
+/** `npm run bootstrap -- deploy -c repository=owner/name -c alertEmail=who@example.com`: once for each account. */
+import { App, Validations } from "aws-cdk-lib";
+import { AwsSolutionsChecks } from "cdk-nag";
+import { readSettings } from "./settings.ts";
+import { BootstrapStack } from "./stack.ts";
+
+const app = new App();
+new BootstrapStack(app, "ConciergeBootstrap", { settings: readSettings(app) });
+Validations.of(app).addPlugins(new AwsSolutionsChecks(app));

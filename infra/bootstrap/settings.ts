@@ -1,0 +1,27 @@
+import type { App } from "aws-cdk-lib";
+import * as z from "zod";
+
+/** What the ground is laid for; given as context (`-c name=value`). */
+const schema = z.object({
+  /** The repository on GitHub that may deploy. */
+  repository: z.string().regex(/^[A-Za-z0-9-]{1,39}\/[A-Za-z0-9._-]{1,100}$/, { error: "takes owner/name" }),
+  alertEmail: z.email({ error: "takes the address that is told of costs" }),
+  /** The stages that are deployed to this account. */
+  stages: z
+    .string()
+    .default("dev,production")
+    .transform((text) => text.split(","))
+    .pipe(z.array(z.enum(["dev", "production"], { error: "takes dev, production, or both with a comma" }))),
+});
+
+export type Settings = z.infer<typeof schema>;
+
+export function readSettings(app: App): Settings {
+  const context = Object.fromEntries(
+    Object.keys(schema.shape).map((name) => [name, app.node.tryGetContext(name) as unknown]),
+  );
+  const parsed = schema.safeParse(context);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new Error(`-c ${String(issue?.path[0])}=… ${issue?.message}`);
+}

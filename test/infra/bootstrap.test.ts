@@ -1,0 +1,226 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { App, type Stack, Validations } from "aws-cdk-lib";
+import { Match, Template } from "aws-cdk-lib/assertions";
+import { PolicyStatement, Role, ServicePrincipal } from "aws-cdk-lib/aws-iam";
+import { AwsSolutionsChecks } from "cdk-nag";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readSettings } from "../../infra/bootstrap/settings.ts";
+import { BootstrapStack } from "../../infra/bootstrap/stack.ts";
+import { topology } from "../../infra/topology.ts";
+import { render } from "./render.ts";
+import { all, inlineStatements } from "./resources.ts";
+
+const directories: string[] = [];
+const context = { repository: "acme/concierge", alertEmail: "ops@example.com" };
+
+beforeAll(() => {
+  process.env.CDK_DISABLE_STACK_TRACE = "1";
+});
+afterAll(() => {
+  for (const directory of directories) rmSync(directory, { recursive: true });
+});
+
+function synthesize(change: (stack: Stack) => void = () => {}, given: object = context) {
+  const outdir = mkdtempSync(join(tmpdir(), "concierge-bootstrap-"));
+  directories.push(outdir);
+  const app = new App({ outdir, context: { ...given, "aws:cdk:bundling-stacks": [] } });
+  const stack = new BootstrapStack(app, "Bootstrap", { settings: readSettings(app) });
+  change(stack);
+  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
+  // Throws where cdk-nag finds anything.
+  return Template.fromStack(stack);
+}
+
+interface Statement {
+  Effect: "Allow" | "Deny";
+  Action: string | string[];
+  Resource: unknown;
+  Condition?: unknown;
+}
+
+/** A managed policy's statements, with what is only known in the account by its name. */
+function statementsOf(template: Template, policyName: string): Statement[] {
+  const found = Object.values(
+    template.findResources("AWS::IAM::ManagedPolicy", { Properties: { ManagedPolicyName: policyName } }),
+  );
+  expect(found).toHaveLength(1);
+  return found[0]?.Properties.PolicyDocument.Statement;
+}
+
+function policiesOf(template: Template, stage: string): Statement[] {
+  const all = Object.values(template.findResources("AWS::IAM::ManagedPolicy"));
+  return all
+    .filter(({ Properties }) => Properties.ManagedPolicyName.startsWith(`concierge-deploy-${stage}-`))
+    .flatMap(({ Properties }) => Properties.PolicyDocument.Statement);
+}
+
+const listed = (value: string | string[]) => [value].flat();
+
+describe("the ground that Concierge is deployed on", () => {
+  const template = synthesize();
+
+  it("has no wildcard that cdk-nag was not told the reason of: one more would be found", () => {
+    const careless = () =>
+      synthesize((stack) => {
+        const role = new Role(stack, "Careless", { assumedBy: new ServicePrincipal("lambda.amazonaws.com") });
+        role.addToPolicy(new PolicyStatement({ actions: ["s3:*"], resources: ["*"] }));
+      });
+    expect(careless).toThrow(/Careless.*IAM5\[Action::s3:\*\].*IAM5\[Resource::\*\]/s);
+  });
+
+  it("trusts GitHub's tokens for AWS alone", () => {
+    template.hasResourceProperties("AWS::IAM::OIDCProvider", {
+      Url: "https://token.actions.githubusercontent.com",
+      ClientIdList: ["sts.amazonaws.com"],
+    });
+  });
+
+  it.each([
+    ["dev", "repo:acme/concierge:ref:refs/heads/main"],
+    ["production", "repo:acme/concierge:environment:production"],
+  ])("lets %s be deployed by %s and nobody else", (stage, subject) => {
+    template.hasResourceProperties("AWS::IAM::Role", {
+      RoleName: `concierge-deploy-${stage}`,
+      AssumeRolePolicyDocument: {
+        Statement: [
+          {
+            Effect: "Allow",
+            Action: "sts:AssumeRoleWithWebIdentity",
+            Principal: { Federated: Match.anyValue() },
+            Condition: {
+              StringEquals: {
+                "token.actions.githubusercontent.com:aud": "sts.amazonaws.com",
+                "token.actions.githubusercontent.com:sub": subject,
+              },
+            },
+          },
+        ],
+      },
+    });
+  });
+
+  it.each(["dev", "production"])("lets who deploys %s make no role without the boundary", (stage) => {
+    const making = policiesOf(template, stage).filter(
+      ({ Effect, Action }) =>
+        Effect === "Allow" && listed(Action).some((action) => /iam:(Create|Put|Attach)/.test(action)),
+    );
+    expect(making).not.toEqual([]);
+    for (const { Condition } of making)
+      expect(Condition).toEqual({
+        StringEquals: { "iam:PermissionsBoundary": { Ref: expect.stringMatching(/^Boundary/) } },
+      });
+  });
+
+  it.each(["dev", "production"])("keeps who deploys %s from loosening what binds him", (stage) => {
+    const denied = policiesOf(template, stage).filter(({ Effect }) => Effect === "Deny");
+    const actions = denied.flatMap(({ Action }) => listed(Action));
+    expect(actions).toEqual(
+      expect.arrayContaining(["iam:CreatePolicyVersion", "iam:DeleteRolePermissionsBoundary", "iam:*"]),
+    );
+  });
+
+  it.each(["dev", "production"])("lets who deploys %s see no item, no message and no secret", (stage) => {
+    const actions = policiesOf(template, stage)
+      .filter(({ Effect }) => Effect === "Allow")
+      .flatMap(({ Action }) => listed(Action));
+    const reading =
+      /^(dynamodb:(.*Item|Query|Scan)|sqs:(Send|Receive|Delete)Message|secretsmanager:|lambda:Invoke|logs:(Get|Filter))/;
+    expect(actions.filter((action) => reading.test(action))).toEqual([]);
+    expect(actions.filter((action) => action.endsWith(":*"))).toEqual([]);
+  });
+
+  it("gives dev nothing of production", () => {
+    const resources = JSON.stringify(policiesOf(template, "dev").filter(({ Effect }) => Effect === "Allow"));
+    expect(resources).toContain("concierge-dev-*");
+    expect(resources).not.toContain("production");
+  });
+
+  it("has no policy that is longer than IAM takes", () => {
+    const policies = Object.values(template.findResources("AWS::IAM::ManagedPolicy"));
+    const lengths = policies.map(
+      ({ Properties }) => JSON.stringify(resolved(Properties.PolicyDocument)).length,
+    );
+    expect(Math.max(...lengths)).toBeLessThan(6144);
+  });
+
+  it("bounds every role to what the topology's functions are granted", () => {
+    const allowed = statementsOf(template, "concierge-boundary");
+    expect(allowed.every(({ Effect }) => Effect === "Allow")).toBe(true);
+    const actions = new Set(allowed.flatMap(({ Action }) => listed(Action)));
+    const granted = Object.values(topology.functions).flatMap(({ grants }) =>
+      grants.flatMap((grant) => [...grant.actions]),
+    );
+    expect([...new Set(granted)].filter((action) => !actions.has(action))).toEqual([]);
+    expect([...actions].filter((action) => /^(iam|sts|s3|ssm|secretsmanager):|\*/.test(action))).toEqual([]);
+  });
+
+  it.each(["dev", "production"])("is wide enough for every role of the program, for %s", async (stage) => {
+    const allowed = statementsOf(template, "concierge-boundary").map((statement) => ({
+      actions: listed(statement.Action),
+      on: [resolved(statement.Resource)].flat().map(matcher),
+    }));
+    const isAllowed = (action: string, resource: string) =>
+      allowed.some(({ actions, on }) => actions.includes(action) && on.some((arn) => arn.test(resource)));
+    const program = await render(stage);
+    const wanted = all(program, "role").flatMap((role) =>
+      inlineStatements(role).flatMap(({ Action, Resource = [] }) =>
+        listed(Action).flatMap((action) => listed(Resource).map((resource) => ({ action, resource }))),
+      ),
+    );
+    expect(wanted.length).toBeGreaterThan(20);
+    expect(wanted.filter(({ action, resource }) => !isAllowed(action, resource))).toEqual([]);
+  });
+
+  it("tells of $50 and of $100 a month", () => {
+    const told = (NotificationType: string, Threshold: number) => ({
+      Notification: {
+        NotificationType,
+        Threshold,
+        ThresholdType: "ABSOLUTE_VALUE",
+        ComparisonOperator: "GREATER_THAN",
+      },
+      Subscribers: [{ SubscriptionType: "EMAIL", Address: "ops@example.com" }],
+    });
+    template.hasResourceProperties("AWS::Budgets::Budget", {
+      Budget: { BudgetType: "COST", TimeUnit: "MONTHLY", BudgetLimit: { Amount: 100, Unit: "USD" } },
+      NotificationsWithSubscribers: [told("ACTUAL", 50), told("ACTUAL", 100), told("FORECASTED", 100)],
+    });
+  });
+
+  it("can be for one stage alone, where each has an account of its own", () => {
+    const alone = synthesize(() => {}, { ...context, stages: "dev" });
+    alone.resourceCountIs("AWS::IAM::Role", 1);
+  });
+
+  it.each([
+    [{ alertEmail: "ops@example.com" }, "-c repository=…"],
+    [{ ...context, repository: "not a repository" }, "-c repository=… takes owner/name"],
+    [{ ...context, alertEmail: "nobody" }, "-c alertEmail=… takes the address"],
+    [{ ...context, stages: "staging" }, "-c stages=… takes dev, production"],
+  ])("says in a line what is missing or wrong: %j", (given, line) => {
+    expect(() => synthesize(() => {}, given)).toThrow(line);
+  });
+});
+
+/** A pattern of IAM's, where `*` is anything. */
+function matcher(pattern: unknown): RegExp {
+  const literal = String(pattern).replaceAll(/[.+?^${}()|[\]\\]/g, "\\$&");
+  return new RegExp(`^${literal.replaceAll("*", ".*")}$`);
+}
+
+/** As it is in an account: names joined, and what only the account knows filled in. */
+function resolved(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(resolved);
+  if (typeof value !== "object" || value === null) return value;
+  if ("Fn::Join" in value) {
+    const [separator, parts] = value["Fn::Join"] as [string, unknown[]];
+    return parts.map(resolved).join(separator);
+  }
+  if ("Ref" in value)
+    return known[String(value.Ref)] ?? `arn:aws:iam::123456789012:policy/${String(value.Ref)}`;
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, resolved(inner)]));
+}
+
+const known: Record<string, string> = { "AWS::Partition": "aws", "AWS::AccountId": "123456789012" };
