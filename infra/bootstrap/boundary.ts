@@ -33,9 +33,9 @@ const allowed: readonly { actions: readonly string[]; on: (stack: Stack) => stri
     why: "A log group for each function and stage, and streams that Lambda names.",
   },
   {
-    actions: ["lambda:InvokeFunction", "lambda:InvokeFunctionUrl"],
+    actions: ["lambda:InvokeFunction"],
     on: (stack) => [arn(stack, "lambda", "function:concierge-*")],
-    why: "The schedule invokes the reaper and the edge the api; the names end in letters of SST's choice.",
+    why: "The schedule invokes the reaper, whose name ends in letters of SST's choice.",
   },
 ];
 
