@@ -1,16 +1,16 @@
 import { variables as secrets } from "./secrets.ts";
-import type { FunctionDefinition } from "./topology.ts";
+import { type FunctionDefinition, fileNames } from "./topology.ts";
 
 type Value = $util.Input<string>;
 
 /**
  * The variables a function names, where they have a value: its secrets, what the program knows, and what is
- * set where `sst deploy` runs. An empty one is one that is not set.
+ * set where `sst deploy` runs. An empty one is one that is not set. A file's is from where the function runs.
  */
 export function environmentOf(definition: FunctionDefinition, known: Record<string, Value>) {
   const named = definition.environment.map((name) => [name, lookUp(name, known)] as const);
-  return $resolve(Object.fromEntries(named)).apply((values) =>
-    Object.fromEntries(Object.entries(values).flatMap(([name, value]) => (value ? [[name, value]] : []))),
+  return $resolve({ ...Object.fromEntries(named), ...fileNames(definition) }).apply((values) =>
+    Object.fromEntries(Object.entries(values).filter(([, value]) => value !== "")),
   );
 }
 

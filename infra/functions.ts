@@ -1,4 +1,4 @@
-import { bundleAsset } from "./assets.ts";
+import { codeOf } from "./code.ts";
 import { environmentOf } from "./environment.ts";
 import { permissionsOf, resourcesOf } from "./permissions.ts";
 import { queues } from "./queues.ts";
@@ -10,7 +10,7 @@ import { type FunctionDefinition, platform, type QueueSource, topology } from ".
 
 const stage = stageOf($app.stage);
 
-/** CloudFront gives up on an answer that says nothing for longer; the api speaks at least every 25 s. */
+/** The longest silence CloudFront bears in an answer. Streams and waits speak sooner; a long `exec` may not. */
 const silenceLimit = "60 seconds";
 
 const { Api, ...others } = topology.functions;
@@ -32,29 +32,22 @@ function createFunction(
   definition: FunctionDefinition,
   addresses: Record<string, $util.Output<string>>,
 ): sst.aws.Function {
-  const { handler, timeoutMs, memoryMb, http, secrets, sources = [], scheduleEveryMs } = definition;
+  const { timeoutMs, memoryMb, http, secrets, sources = [], scheduleEveryMs } = definition;
   const logGroup = createLogGroup(name);
-  const assets = Object.entries(definition.assets ?? {}).map(([variable, module]) => ({
-    variable,
-    from: bundleAsset(variable, module),
-    to: `${variable}.mjs`,
-  }));
   const known = {
     CONCIERGE_STAGE: $app.stage,
     CONCIERGE_ALLOW_PRIVATE_HOSTS: "false",
     ...addresses,
   };
-  const files = Object.fromEntries(assets.map(({ variable, to }) => [variable, to]));
   const fn = new sst.aws.Function(name, {
     ...platform,
-    handler,
+    ...codeOf(name, definition),
     timeout: `${Math.ceil(timeoutMs / 1000)} seconds`,
     memory: `${memoryMb} MB`,
     ...(http === "stream" && { streaming: true, url: urlOf() }),
     link: [...resourcesOf(definition), ...secrets.map((secret) => linked.get(secret))],
     permissions: permissionsOf(definition, logGroup),
-    environment: environmentOf(definition, known).apply((variables) => ({ ...variables, ...files })),
-    copyFiles: assets.map(({ from, to }) => ({ from, to })),
+    environment: environmentOf(definition, known),
     logging: { logGroup: logGroup.name },
     ...(stage.reservesConcurrency &&
       definition.reserved && { concurrency: { reserved: definition.reserved.concurrency } }),

@@ -1,17 +1,13 @@
 /** A function's grants, as statements of its role's policy: these actions, on these resources, and no more. */
 import { queues } from "./queues.ts";
 import { tables } from "./storage.ts";
-import type { FunctionDefinition, Grant } from "./topology.ts";
+import { type FunctionDefinition, type Grant, logStreams } from "./topology.ts";
 
 type LogGroup = InstanceType<typeof aws.cloudwatch.LogGroup>;
 
 export function permissionsOf({ grants }: FunctionDefinition, logGroup: LogGroup) {
   const granted = grants.map(({ on, actions }) => ({ actions: [...actions], resources: [arnOf(on)] }));
-  // Lambda names the streams of the function's own group as it starts: see `wildcards`.
-  const logs = {
-    actions: ["logs:CreateLogStream", "logs:PutLogEvents"],
-    resources: [$interpolate`${logGroup.arn}:*`],
-  };
+  const logs = { actions: [...logStreams.actions], resources: [$interpolate`${logGroup.arn}:*`] };
   return [...granted, logs];
 }
 

@@ -2,15 +2,9 @@
  * What the api is behind in production: CloudFront with a rate limit. It signs what it forwards, and the
  * function's URL takes nothing that it has not signed: there is no way around it.
  */
+import { keepAuthorization } from "./edge.ts";
 import { stageOf } from "./stages.ts";
 import { type RateLimit, rateLimits, runnerPaths } from "./topology.ts";
-
-/** Signing replaces `authorization`; the api looks for the caller's own here first. */
-const keepAuthorization = `
-  delete event.request.headers["x-forwarded-authorization"];
-  if (event.request.headers.authorization) {
-    event.request.headers["x-forwarded-authorization"] = event.request.headers.authorization;
-  }`;
 
 /** AWS's own, "CachingDisabled": an answer is for the key that asked. */
 const noCachePolicy = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad";

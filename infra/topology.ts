@@ -3,6 +3,8 @@
  * (packages/local) and so is the stack on AWS (sst.config.ts). A resource's key is its name in `Resource`.
  */
 
+import { basename } from "node:path";
+
 export interface Index {
   hash: string;
   range: string;
@@ -57,6 +59,8 @@ export interface FunctionDefinition {
   grants: readonly Grant[];
   /** Modules bundled to one plain file each; the variable holds the file's path. */
   assets?: Readonly<Record<string, string>>;
+  /** Files of packages that go with it as they are; the variable holds the file's path. */
+  files?: Readonly<Record<string, string>>;
   /** On AWS: invocations under way at once that are this function's alone, and as many as it may have. */
   reserved?: { concurrency: number; reason: string };
   /** On AWS: why Lambda is not to take its messages to its own queue for a loop, and stop it after 16. */
@@ -132,8 +136,38 @@ export const secretVariables: Readonly<Record<string, SecretVariable>> = {
   CURSOR_API_KEY: { secret: "CursorApiKey", isOptional: true },
 };
 
+/** Every `*` in a policy's resources, and why AWS leaves no other way. */
+export interface Wildcard {
+  actions: readonly string[];
+  resource: RegExp;
+  reason: string;
+}
+
+/** Every function writes to its own log group, beside its grants. */
+export const logStreams = {
+  actions: ["logs:CreateLogStream", "logs:PutLogEvents"],
+  resource: /:log-group:\/aws\/lambda\/concierge-[a-z0-9-]+-[A-Z][A-Za-z]+:\*$/,
+  reason: "Lambda names a stream as it starts a process",
+} as const satisfies Wildcard;
+
+export const wildcards: readonly Wildcard[] = [logStreams];
+
 /** What every function runs on. */
 export const platform = { runtime: "nodejs24.x", architecture: "arm64" } as const;
+
+/**
+ * How functions are bundled, by `npm run build` (packages/local): each to `<directory>/<its name>`, with its
+ * assets and files beside the code. A variable that holds a path is relative to that directory on AWS.
+ */
+export const bundling = { directory: "dist", handler: "bundle.handler", target: "es2024" } as const;
+
+/** What its assets and files are called beside a function's code, by variable. */
+export function fileNames({ assets = {}, files = {} }: FunctionDefinition): Record<string, string> {
+  return {
+    ...Object.fromEntries(Object.keys(assets).map((variable) => [variable, `${variable}.mjs`])),
+    ...Object.fromEntries(Object.entries(files).map(([variable, file]) => [variable, basename(file)])),
+  };
+}
 
 export const runnerPaths = "/v1/runner/";
 export const rateLimits = {
@@ -194,6 +228,10 @@ export const topology = {
       http: "stream",
       environment: [...common, ...provider, "CONCIERGE_DEFAULT_AGENT", "CONCIERGE_ADMIN_USER_ID"],
       secrets: ["AdminApiKey", "SealingKey"],
+      files: {
+        SWAGGER_UI_CSS_FILE: "swagger-ui-dist/swagger-ui.css",
+        SWAGGER_UI_JS_FILE: "swagger-ui-dist/swagger-ui-bundle.js",
+      },
       grants: [
         {
           on: "Table",

@@ -1,5 +1,5 @@
 import { AppError, authenticate, type Deps, type SealingDeps } from "@concierge/core";
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import type { Env } from "./env.ts";
 
 const runnerPaths = "/v1/runner/";
@@ -8,7 +8,7 @@ const runnerPaths = "/v1/runner/";
 export function requireKey(deps: Deps, adminKey: string): MiddlewareHandler<Env> {
   return async (c, next) => {
     if (c.req.path.startsWith(runnerPaths)) return await next();
-    const presented = bearer(c.req.header("authorization"));
+    const presented = bearer(c);
     const caller = presented ? await authenticate(deps, adminKey, presented) : undefined;
     if (!caller) throw new AppError("unauthorized", "Send a valid key as `Authorization: Bearer <key>`.");
     c.set("caller", caller);
@@ -23,7 +23,7 @@ export const requireAdmin: MiddlewareHandler<Env> = async (c, next) => {
 
 export function requireToken({ sealer, clock }: SealingDeps): MiddlewareHandler<Env> {
   return async (c, next) => {
-    const turn = sealer.readToken(bearer(c.req.header("authorization")) ?? "", clock.now());
+    const turn = sealer.readToken(bearer(c) ?? "", clock.now());
     if (!turn) throw new AppError("unauthorized", "The runner's token is not valid.");
     c.set("turn", turn);
     return await next();
@@ -44,6 +44,8 @@ export const requireJson: MiddlewareHandler<Env> = async (c, next) => {
   return await next();
 };
 
-function bearer(header: string | undefined): string | undefined {
-  return /^Bearer +(\S+)$/i.exec(header ?? "")?.[1];
+/** Behind the router `authorization` is the router's signature, and the caller's own is handed on beside it. */
+function bearer({ req }: Context<Env>): string | undefined {
+  const header = req.header("x-forwarded-authorization") ?? req.header("authorization") ?? "";
+  return /^Bearer +(\S+)$/i.exec(header)?.[1];
 }

@@ -38,11 +38,11 @@ export async function startCli(directory: string) {
     }
   }
 
-  /** Bundles are tested elsewhere; here it is enough that there is one. */
+  /** The real one adds what `Resource` has, encrypted, to the directory it is given. */
   async function bundled({ functionID, handler }: Build): Promise<object> {
     const out = join(directory, "artifacts", `${functionID}-src`);
     await mkdir(out, { recursive: true });
     await writeFile(join(out, "bundle.mjs"), "export const handler = () => {};\n");
-    return { handler: `bundle.${handler.split(".").at(-1)}`, out, errors: [], sourcemaps: [] };
+    return { handler, out, errors: [], sourcemaps: [] };
   }
 }

@@ -31,8 +31,6 @@ const external = [
   "vite",
 ];
 
-const deadlineMs = 60_000;
-
 export interface Resource {
   type: string;
   name: string;
@@ -48,7 +46,8 @@ export interface Build {
   handler: string;
   /** What `Resource` will have, by name: encrypted in the bundle. */
   links: Record<string, Record<string, unknown>>;
-  copyFiles: { from: string; to: string }[];
+  /** A directory that is bundled already. */
+  bundle?: string;
 }
 
 export interface Evaluated {
@@ -71,9 +70,10 @@ export interface Options {
   /** Where `sst deploy` runs. */
   environment?: Record<string, string>;
   mutate?: readonly Mutation[];
+  deadlineMs?: number;
 }
 
-/** What a stage can not be deployed without. */
+/** What a stage can not be deployed without; they are set where no others are given. */
 export const requiredSecrets = {
   AdminApiKey: "secret-AdminApiKey",
   SealingKey: "secret-SealingKey",
@@ -82,18 +82,16 @@ export const requiredSecrets = {
   VercelProjectId: "secret-VercelProjectId",
 };
 
-export async function evaluate({ stage, secrets, environment, mutate = [] }: Options): Promise<Evaluated> {
+export async function evaluate(options: Options): Promise<Evaluated> {
+  const { stage, secrets = requiredSecrets, environment, mutate = [], deadlineMs = 60_000 } = options;
   if (!existsSync(join(platform, "config.d.ts")))
     throw new Error("there is no .sst/platform: `npm run infra:install` makes it");
   const directory = await mkdtemp(join(tmpdir(), "concierge-infra-"));
   try {
     await symlink(join(platform, "node_modules"), join(directory, "node_modules"));
     await bundle(join(directory, "program.mjs"), mutate);
-    const named = Object.entries({ ...requiredSecrets, ...secrets });
-    return await run(directory, stage, {
-      ...environment,
-      ...Object.fromEntries(named.map(([name, value]) => [`SST_SECRET_${name}`, value])),
-    });
+    const set = Object.entries(secrets).map(([name, value]) => [`SST_SECRET_${name}`, value]);
+    return await run(directory, stage, { ...environment, ...Object.fromEntries(set) }, deadlineMs);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
@@ -134,6 +132,8 @@ function globals(mutations: readonly Mutation[]): Plugin {
     setup({ onLoad, onEnd }) {
       onLoad({ filter: /\.ts$/ }, async ({ path }) => {
         if (path.includes("/.sst/")) return undefined;
+        // Bundles have tests of their own.
+        if (path === join(root, "infra/build.ts")) return { contents: "" };
         let contents = await readFile(path, "utf8");
         for (const mutation of mutations.filter(({ file }) => path === join(root, file))) {
           contents = changed(contents, mutation);
@@ -157,7 +157,12 @@ function changed(text: string, { file, from, to }: Mutation): string {
 }
 
 /** A rejected `apply` leaves what depends on it pending for ever: hence the deadline. */
-function run(directory: string, stage: string, environment: Record<string, string>): Promise<Evaluated> {
+function run(
+  directory: string,
+  stage: string,
+  environment: Record<string, string>,
+  deadlineMs: number,
+): Promise<Evaluated> {
   const child = fork(join(import.meta.dirname, "evaluate.ts"), [root, directory, stage], {
     env: { PATH: process.env.PATH, HOME: directory, NODE_NO_WARNINGS: "1", ...environment },
     stdio: ["ignore", "ignore", "pipe", "ipc"],

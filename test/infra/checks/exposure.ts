@@ -1,0 +1,97 @@
+import { rateLimits, runnerPaths } from "../../../infra/topology.ts";
+import {
+  all,
+  arnOf,
+  type Check,
+  differs,
+  find,
+  isRecord,
+  list,
+  nameOf,
+  type Program,
+  read,
+} from "../resources.ts";
+
+/** The api alone is reached from outside, by its URL, and answers by streaming. */
+export const url: Check = (program) => {
+  const urls = all(program, "functionUrl");
+  const own = find(program, "functionUrl", "ApiUrl");
+  return [
+    ...differs(
+      "the functions with a URL",
+      urls.map((one) => read(one, "functionName")),
+      [api(program)],
+    ),
+    ...differs("the api's invoke mode", read(own, "invokeMode"), "RESPONSE_STREAM"),
+    ...differs("the api's CORS", read(own, "cors"), undefined),
+  ];
+};
+
+/** Who may invoke what: in production CloudFront's one distribution, elsewhere anyone, the api alone. */
+export const invokers: Check = (program) => {
+  const isProduction = program.stage === "production";
+  const [principal, sourceArn] = isProduction
+    ? ["cloudfront.amazonaws.com", arnOf(all(program, "distribution")[0])]
+    : ["*", undefined];
+  const given = all(program, "permission");
+  return [
+    ...differs(
+      "the api's authorization",
+      read(find(program, "functionUrl", "ApiUrl"), "authorizationType"),
+      isProduction ? "AWS_IAM" : "NONE",
+    ),
+    ...given.flatMap((permission) => [
+      ...differs(`${permission.name}'s function`, read(permission, "function"), api(program)),
+      ...differs(`${permission.name}'s principal`, read(permission, "principal"), principal),
+      ...differs(`${permission.name}'s source`, read(permission, "sourceArn"), sourceArn),
+      ...(read(permission, "action") === "lambda:InvokeFunction"
+        ? differs(`${permission.name}'s way`, read(permission, "invokedViaFunctionUrl"), true)
+        : differs(`${permission.name}'s action`, read(permission, "action"), "lambda:InvokeFunctionUrl")),
+    ]),
+  ];
+};
+
+/** In production the api is behind a router that limits rates, keeps nothing and speaks TLS alone. */
+export const router: Check = (program) => {
+  const distributions = all(program, "distribution");
+  if (program.stage !== "production") return differs("the number of routers", distributions.length, 0);
+  const [distribution] = distributions;
+  const [waf] = all(program, "waf");
+  return [
+    ...differs("the number of routers", distributions.length, 1),
+    ...differs("the router's firewall", read(distribution, "webAclId"), arnOf(waf)),
+    ...differs(
+      "the router's protocol",
+      read(distribution, "defaultCacheBehavior.viewerProtocolPolicy"),
+      "https-only",
+    ),
+    ...differs(
+      "the router's cache",
+      read(distribution, "defaultCacheBehavior.cachePolicyId"),
+      "4135ea2d-6df8-44a3-9df3-4b5a84be39ad",
+    ),
+    ...differs("the firewall's limits", list(read(waf, "rules")).map(limitOf), [
+      { limit: rateLimits.runners.perFiveMinutes, on: runnerPaths, blocks: true },
+      { limit: rateLimits.users.perFiveMinutes, on: `not ${runnerPaths}`, blocks: true },
+    ]),
+  ];
+};
+
+function limitOf(rule: unknown) {
+  const wrapped = { type: "", name: "", inputs: isRecord(rule) ? rule : {}, shown: {}, isRetained: false };
+  const scope = "statement.rateBasedStatement.scopeDownStatement";
+  const not = list(read(wrapped, `${scope}.notStatement.statements`))[0];
+  const path = "byteMatchStatement.searchString";
+  const searched = isRecord(not)
+    ? `not ${read({ ...wrapped, inputs: not }, path)}`
+    : read(wrapped, `${scope}.${path}`);
+  return {
+    limit: read(wrapped, "statement.rateBasedStatement.limit"),
+    on: searched,
+    blocks: isRecord(read(wrapped, "action.block")),
+  };
+}
+
+function api(program: Program): string {
+  return nameOf(find(program, "function", "ApiFunction"));
+}
