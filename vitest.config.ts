@@ -12,14 +12,30 @@ const needIsolation = [
   "packages/vercel-sandbox-local/!(plain).test.ts",
 ];
 
+/** What runs the whole stack, on the functions' bundles. */
+const onBundles = ["test/{e2e,security}/**/*.test.ts"];
+const exclude = [...configDefaults.exclude, ...(canIsolate() ? [] : withoutIsolation())];
+
 export default defineConfig({
   test: {
-    include: ["{packages,functions,infra,test}/**/*.test.ts"],
-    exclude: [...configDefaults.exclude, ...(canIsolate() ? [] : withoutIsolation())],
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "sources",
+          include: ["{packages,functions,infra,test}/**/*.test.ts"],
+          exclude: [...exclude, ...onBundles],
+        },
+      },
+      {
+        extends: true,
+        test: { name: "bundles", include: onBundles, exclude, globalSetup: "test/fixtures/bundles.ts" },
+      },
+    ],
   },
 });
 

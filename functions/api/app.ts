@@ -7,7 +7,7 @@ import { identify, learnTurn, observe } from "./observe.ts";
 import { answerError } from "./problem.ts";
 import { Router } from "./router.ts";
 import { registerAdmin } from "./routes/admin.ts";
-import { registerDocs } from "./routes/docs.ts";
+import { type DocsFiles, registerDocs } from "./routes/docs.ts";
 import { registerHealth } from "./routes/health.ts";
 import { registerKeys } from "./routes/keys.ts";
 import { registerPool } from "./routes/pool.ts";
@@ -16,7 +16,7 @@ import { registerSessions } from "./routes/sessions.ts";
 import { registerTasks } from "./routes/tasks.ts";
 import { registerWebhooks } from "./routes/webhooks.ts";
 
-export function createApp(deps: EndingDeps & SessionDeps, adminKey: string): Router {
+export function createApp(deps: EndingDeps & SessionDeps, adminKey: string, pages: DocsFiles): Router {
   const app = new Router();
 
   app.onError(answerError);
@@ -36,7 +36,7 @@ export function createApp(deps: EndingDeps & SessionDeps, adminKey: string): Rou
   app.use("/v1/*", bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }), requireJson);
 
   registerHealth(app, deps);
-  registerDocs(app);
+  registerDocs(app, pages);
   registerTasks(app, deps);
   registerSessions(app, deps);
   registerPool(app, deps);

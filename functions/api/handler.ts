@@ -1,10 +1,13 @@
 import { streamHandle } from "hono/aws-lambda";
 import { Resource } from "sst";
 import { composeDeps } from "../compose.ts";
+import { required } from "../environment.ts";
 import { neverShow } from "../mask.ts";
 import { createApp } from "./app.ts";
+
+const pages = { css: required("SWAGGER_UI_CSS_FILE"), script: required("SWAGGER_UI_JS_FILE") };
 
 const adminKey = Resource.AdminApiKey.value;
 neverShow(adminKey);
 
-export const handler = streamHandle(createApp(composeDeps(), adminKey));
+export const handler = streamHandle(createApp(composeDeps(), adminKey, pages));

@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import {
   type Config,
   carryOut,
@@ -20,6 +21,11 @@ import { createMemoryProvider } from "@concierge/provider";
 import { SandboxSessionManager } from "@concierge/sessions";
 import { createMemoryStore } from "@concierge/store";
 import { createApp } from "./app.ts";
+
+const pages = {
+  css: fileURLToPath(import.meta.resolve("swagger-ui-dist/swagger-ui.css")),
+  script: fileURLToPath(import.meta.resolve("swagger-ui-dist/swagger-ui-bundle.js")),
+};
 
 export const adminKey = "admin-key-for-tests-only";
 
@@ -94,7 +100,7 @@ export function createTestApi(config: Config = testConfig) {
     sealer: createSealer("sealing-key-for-tests"),
   };
   const deps = { ...ending, sessions: new SandboxSessionManager({ ...config, ...ending }) };
-  const app = createApp(deps, adminKey);
+  const app = createApp(deps, adminKey, pages);
 
   const request = async (method: string, path: string, options: RequestOptions = {}) => {
     const { key = adminKey, body, headers = {} } = options;

@@ -6,6 +6,7 @@ export const HELP = `Runs Concierge on this machine: npm run dev -- [options]
   --data-dir DIR      what is kept between runs (default .concierge/)
   --reap-every MS     how often the reaper runs (default 60000)
   --api-processes N   processes of the API behind the port (default 1)
+  --bundled           run the functions' bundles, as they are shipped to Lambda, instead of their sources
   --json              one JSON line on stdout when ready, for programs
   --help              this text
 `;
@@ -15,6 +16,7 @@ export interface Arguments {
   dataDir: string;
   reapEveryMs?: number;
   apiProcesses: number;
+  bundled: boolean;
   json: boolean;
   help: boolean;
 }
@@ -30,6 +32,7 @@ export function parseArguments(args: string[]): Arguments {
     dataDir: values["data-dir"] ?? ".concierge",
     apiProcesses: whole("--api-processes", values["api-processes"] ?? "1", 1, 32),
     ...(reapEvery !== undefined && { reapEveryMs: whole("--reap-every", reapEvery, 10, 86_400_000) }),
+    bundled: values.bundled ?? false,
     json: values.json ?? false,
     help: values.help ?? false,
   };
@@ -44,6 +47,7 @@ function read(args: string[]) {
         "data-dir": { type: "string" },
         "reap-every": { type: "string" },
         "api-processes": { type: "string" },
+        bundled: { type: "boolean" },
         json: { type: "boolean" },
         help: { type: "boolean", short: "h" },
       },

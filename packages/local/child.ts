@@ -14,6 +14,8 @@ export interface ChildSpec {
   /** The first message to the child. */
   init: object;
   env: Record<string, string>;
+  /** Where it is run; as the host, where it does not matter. */
+  cwd?: string | undefined;
   log: (line: string) => void;
   /** `killed` the moment the host is gone, or `told` and left to tidy up what it has started itself. */
   whenHostDies: "killed" | "told";
@@ -38,6 +40,7 @@ export function startChild(spec: ChildSpec): Child {
   // in which order its children end.
   const child = spawn(command, args, {
     env: spec.env,
+    cwd: spec.cwd,
     detached: true,
     stdio: ["ignore", "pipe", "pipe", "ipc"],
   });

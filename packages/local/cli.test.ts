@@ -103,7 +103,7 @@ describe("the command line", () => {
   test("--help says what there is, and ends well", async () => {
     const { stdout, code } = await run(process.execPath, [bin, "--help"]).finished;
     expect(code).toBe(0);
-    for (const option of ["--port", "--data-dir", "--reap-every", "--api-processes", "--json"]) {
+    for (const option of ["--port", "--data-dir", "--reap-every", "--api-processes", "--bundled", "--json"]) {
       expect(stdout).toContain(option);
     }
   });
@@ -151,6 +151,17 @@ describe("the command line", () => {
     expect(stderr).toBe(
       `concierge-dev: the port ${port} is in use: choose another with --port, or 0 for any free one\n`,
     );
+  });
+
+  test("with --bundled runs the bundles, from a directory that is gone in the end", async () => {
+    await using stack = await startDev({ args: ["--bundled"] });
+    const { url } = await stack.ready();
+    const environment = (await (await fetch(new URL("/environment", url))).json()) as Record<string, string>;
+    expect(environment).toMatchObject({ _HANDLER: "bundle.handler", FIXTURE_ASSET: "FIXTURE_ASSET.mjs" });
+    expect(environment.LAMBDA_TASK_ROOT?.startsWith(stack.temporary)).toBe(true);
+    stack.child.kill("SIGTERM");
+    expect((await stack.finished).code).toBe(0);
+    expect(readdirSync(stack.temporary)).toEqual([]);
   });
 
   test("with --json prints exactly one line on stdout", async () => {

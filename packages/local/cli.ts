@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { type Topology, topology } from "../../infra/topology.ts";
 import { HELP, parseArguments, UsageError } from "./arguments.ts";
+import { bundleAside } from "./bundle.ts";
 import { watchNpm } from "./parent-watch.ts";
 import { type LocalStack, startLocalStack } from "./stack.ts";
 
@@ -23,10 +24,12 @@ export async function main(args: string[], stack: Topology = topology): Promise<
 
 async function run(args: string[], topology: Topology, ending: AbortSignal): Promise<void> {
   const startedAt = Date.now();
-  const { help, json, ...options } = parseArguments(args);
+  const { help, json, bundled, ...options } = parseArguments(args);
   if (help) return void process.stdout.write(HELP);
   const onLog = (line: string) => void process.stderr.write(`${line}\n`);
-  const stack = await startLocalStack({ ...options, topology, onLog, signal: ending });
+  await using bundles = bundled ? await bundleAside(topology) : undefined;
+  const aside = bundles && { bundles: bundles.directory };
+  const stack = await startLocalStack({ ...options, ...aside, topology, onLog, signal: ending });
   process.stdout.write(json ? readyLine(stack) : greeting(stack, options.dataDir, Date.now() - startedAt));
   if (!ending.aborted) await once(ending, "abort");
   await stack.close();

@@ -1,6 +1,7 @@
 /** What a function finds in its environment: what its definition names and what Lambda sets, no more. */
 import type { FunctionDefinition, Topology } from "../../infra/topology.ts";
 import { APP, credentials, physicalName, REGION } from "./aws.ts";
+import type { Code } from "./code.ts";
 import { deadLetterQueue, queueUrl } from "./queues.ts";
 
 /** Variables any process needs, whatever it does. */
@@ -11,25 +12,18 @@ export interface Surroundings {
   /** The stack's own environment, with its defaults. */
   variables: Record<string, string | undefined>;
   secrets: Record<string, string>;
-  /** Files of bundled modules, by variable. */
-  assets: Record<string, string>;
   endpoints: { dynamodb: string; sqs: string };
-  root: string;
 }
 
-export function functionEnvironment(
-  name: string,
-  definition: FunctionDefinition,
-  around: Surroundings,
-): Record<string, string> {
-  const assets = Object.keys(definition.assets ?? {});
+export function functionEnvironment(code: Code, around: Surroundings): Record<string, string> {
+  const { definition } = code;
   return {
     ...basics(around.variables),
     ...pick(around.variables, variablesOf(definition)),
-    ...pick(around.assets, assets),
+    ...code.files,
     ...resources(definition, around),
     ...sdk(around.endpoints),
-    ...lambda(name, definition, around.root),
+    ...lambda(code),
   };
 }
 
@@ -82,9 +76,9 @@ function sdk(endpoints: Surroundings["endpoints"]): Record<string, string> {
   };
 }
 
-function lambda(name: string, definition: FunctionDefinition, root: string): Record<string, string> {
+function lambda({ name, definition, root, handler }: Code): Record<string, string> {
   return {
-    _HANDLER: definition.handler,
+    _HANDLER: handler,
     LAMBDA_TASK_ROOT: root,
     AWS_LAMBDA_FUNCTION_NAME: physicalName(name),
     AWS_LAMBDA_FUNCTION_VERSION: "$LATEST",

@@ -37,6 +37,8 @@ export function startQueueSource({ source, pool, endpoint, retryDelayMs, log }: 
   const finished = poll();
 
   return {
+    function: pool.name,
+    source,
     /** Takes no more messages; ends when those it has are done with, or the pool is stopped. */
     async stop(): Promise<void> {
       stopping.abort();

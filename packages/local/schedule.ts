@@ -8,6 +8,8 @@ export function startSchedule(pool: FunctionPool, everyMs: number, log: (line: s
   const stopping = new AbortController();
   const finished = run();
   return {
+    function: pool.name,
+    everyMs,
     /** Ends when the invocation under way has, or the pool is stopped. */
     async stop(): Promise<void> {
       stopping.abort();

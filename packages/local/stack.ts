@@ -1,9 +1,8 @@
 /** The embedded stack: engines, the sandbox API, the functions of a topology and what invokes them. */
 import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
-import type { Queue, Topology } from "../../infra/topology.ts";
-import { bundleAssets } from "./assets.ts";
+import type { Queue, QueueSource, Topology } from "../../infra/topology.ts";
 import { physicalName } from "./aws.ts";
+import { type Code, loadBundles, loadSources } from "./code.ts";
 import { loadSecrets, lockDataDir, openDataDir } from "./data-dir.ts";
 import { type Endpoints, startEngines } from "./engines.ts";
 import { aboutKeys, checkEnvironment, type Environment, withDefaults } from "./environment.ts";
@@ -15,7 +14,6 @@ import { deadLetterQueue, queueUrl } from "./queues.ts";
 import { startSchedule } from "./schedule.ts";
 import { createScope, type Scope } from "./scope.ts";
 
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const READY_WITHIN_MS = 30_000;
 const READY_POLL_MS = 50;
 
@@ -34,6 +32,8 @@ export interface LocalStackOptions {
   retryDelayMs?: number;
   /** What functions are handed variables from. */
   env?: Environment;
+  /** A directory of the functions' bundles, which are run instead of their sources. */
+  bundles?: string;
   /** Asked for until it answers 200. */
   readyPath?: string;
   onLog?: (line: string) => void;
@@ -50,7 +50,16 @@ export interface LocalStack extends AsyncDisposable {
   queueUrls: Record<string, string>;
   endpoints: Endpoints;
   processes(): { name: string; pid: number }[];
+  /** What the functions run with, and what invokes them, as they were started. */
+  functions: readonly { name: string; timeoutMs: number }[];
+  invokers: readonly Invoker[];
   close(): Promise<void>;
+}
+
+export interface Invoker {
+  function: string;
+  source?: QueueSource;
+  everyMs?: number;
 }
 
 export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
@@ -83,9 +92,9 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
   const controlToken = env.CONCIERGE_DEV_CONTROL === "true" ? secrets.AdminApiKey : undefined;
   const engines = startEngines({ topology, dataDir, env, controlToken, log });
   scope.add(engines.stop);
-  const [endpoints, assets] = await Promise.all([
+  const [endpoints, code] = await Promise.all([
     engines.endpoints(),
-    bundleAssets(topology, ROOT, join(dataDir, "assets")),
+    options.bundles ? loadBundles(topology, options.bundles) : loadSources(topology, join(dataDir, "assets")),
   ]);
   if (endpoints.sandbox) log(`the sandbox API is at ${endpoints.sandbox}`);
 
@@ -93,8 +102,8 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
   if (keys) log(keys);
   log("starting the functions");
   const variables = withDefaults(env, front.url, endpoints.sandbox);
-  const around = { topology, variables, secrets, assets, endpoints, root: ROOT };
-  const pools = startFunctions(around, join(dataDir, "cache"), options.apiProcesses ?? 1, log);
+  const around = { topology, variables, secrets, endpoints };
+  const pools = startFunctions(code, around, join(dataDir, "cache"), options.apiProcesses ?? 1, log);
   scope.add(() => stopAll(pools));
   front.serve(httpPool(topology, pools));
   await Promise.all(pools.map((pool) => pool.started));
@@ -113,6 +122,8 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
     tableName: physicalName(Object.keys(topology.table)[0] ?? ""),
     queueUrls: queueUrls(topology, endpoints.sqs),
     endpoints,
+    functions: pools,
+    invokers,
     processes: () => [engines, ...pools].flatMap((part) => part.processes()),
     close: scope.close,
     [Symbol.asyncDispose]: scope.close,
@@ -120,18 +131,19 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
 }
 
 function startFunctions(
+  code: readonly Code[],
   around: Surroundings,
   cacheDir: string,
   apiProcesses: number,
   log: (line: string) => void,
 ): FunctionPool[] {
-  return Object.entries(around.topology.functions).map(([name, definition]) =>
+  return code.map((one) =>
     startFunctionPool({
-      name,
-      definition,
-      env: functionEnvironment(name, definition, around),
+      name: one.name,
+      definition: one.definition,
+      env: functionEnvironment(one, around),
       cacheDir,
-      processes: definition.http ? apiProcesses : 1,
+      processes: one.definition.http ? apiProcesses : 1,
       log,
     }),
   );
@@ -143,7 +155,7 @@ function startInvokers(
   endpoint: string,
   { retryDelayMs = 1000, reapEveryMs }: LocalStackOptions,
   log: (line: string) => void,
-): { stop(): Promise<void> }[] {
+): (Invoker & { stop(): Promise<void> })[] {
   const { sources = [], scheduleEveryMs } = topology.functions[pool.name] ?? {};
   const schedules =
     scheduleEveryMs === undefined ? [] : [startSchedule(pool, reapEveryMs ?? scheduleEveryMs, log)];

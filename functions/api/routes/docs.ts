@@ -1,6 +1,6 @@
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
-import { fileURLToPath } from "node:url";
+import type { Context } from "hono";
 import manifest from "../../package.json" with { type: "json" };
 import type { Info } from "../document.ts";
 import type { Router } from "../router.ts";
@@ -23,10 +23,11 @@ const page = `<!doctype html>
 
 const startScript = `SwaggerUIBundle({ url: "/openapi.json", dom_id: "#swagger-ui", persistAuthorization: true });\n`;
 
-const assets: Readonly<Record<string, string>> = {
-  "swagger-ui.css": "text/css; charset=utf-8",
-  "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
-};
+/** Where Swagger UI's files are. */
+export interface DocsFiles {
+  css: string;
+  script: string;
+}
 
 const info: Info = {
   title: "Concierge",
@@ -35,7 +36,7 @@ const info: Info = {
 };
 
 /** The contract, made from the schemas the routes parse with, and a page to read it on and try it, with no network. */
-export function registerDocs(app: Router): void {
+export function registerDocs(app: Router, files: DocsFiles): void {
   app.get("/openapi.json", async (c) => {
     const { describe } = await import("../document.ts");
     return c.json(describe(info, app.described));
@@ -44,12 +45,11 @@ export function registerDocs(app: Router): void {
   app.get("/docs/start.js", (c) =>
     c.body(startScript, 200, { "content-type": "text/javascript; charset=utf-8" }),
   );
-  app.get("/docs/:asset", (c) => {
-    const name = c.req.param("asset");
-    const type = assets[name];
-    if (!type) return c.notFound();
-    const file = fileURLToPath(import.meta.resolve(`swagger-ui-dist/${name}`));
-    const body = Readable.toWeb(createReadStream(file)) as ReadableStream;
-    return c.body(body, 200, { "content-type": type, "cache-control": "public, max-age=86400" });
-  });
+  app.get("/docs/swagger-ui.css", (c) => send(c, files.css, "text/css; charset=utf-8"));
+  app.get("/docs/swagger-ui-bundle.js", (c) => send(c, files.script, "text/javascript; charset=utf-8"));
+}
+
+function send(c: Context, file: string, type: string): Response {
+  const body = Readable.toWeb(createReadStream(file)) as ReadableStream;
+  return c.body(body, 200, { "content-type": type, "cache-control": "public, max-age=86400" });
 }

@@ -1,0 +1,101 @@
+import { execFile } from "node:child_process";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import {
+  bundleAside,
+  findGrown,
+  formatSizes,
+  initFiles,
+  ROOT,
+  recordedSizes,
+  sizesOf,
+} from "@concierge/local";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { topology } from "../../infra/topology.ts";
+
+const sdk = "node_modules/@vercel/sandbox/";
+let bundles: Awaited<ReturnType<typeof bundleAside>>;
+
+beforeAll(async () => {
+  bundles = await bundleAside(topology);
+});
+afterAll(() => bundles[Symbol.asyncDispose]());
+
+describe("the bundles", () => {
+  test("are no larger than was recorded, give or take", async () => {
+    const sizes = sizesOf(bundles.metafiles);
+    console.log(formatSizes(sizes));
+    expect(findGrown(sizes, await recordedSizes())).toEqual([]);
+  });
+
+  test("that have grown by more than a twentieth, or are new, are told", () => {
+    const size = { initBytes: 1000, totalBytes: 2000, gzipBytes: 500 };
+    expect(findGrown({ Api: { ...size, initBytes: 1050 } }, { Api: size })).toEqual([]);
+    expect(findGrown({ Api: { ...size, initBytes: 1051 } }, { Api: size })).toEqual([
+      "Api: initBytes is 1051, 1000 was recorded",
+    ]);
+    expect(findGrown({ New: size }, { Api: size })).toHaveLength(2);
+  });
+
+  test.each(Object.keys(topology.functions))("%s has the provider's SDK, but not in its init", (name) => {
+    const metafile = bundles.metafiles[name];
+    if (!metafile) throw new Error(`no bundle of ${name}`);
+    const { outputs } = metafile;
+    const withSdk = Object.keys(outputs).filter((file) =>
+      Object.keys(outputs[file]?.inputs ?? {}).some((input) => input.includes(sdk)),
+    );
+    expect(withSdk).not.toEqual([]);
+    const init = initFiles(metafile);
+    expect(init.filter((file) => withSdk.includes(file))).toEqual([]);
+  });
+
+  test("of the api, once it is loaded, has loaded its init and nothing else", async () => {
+    const metafile = bundles.metafiles.Api;
+    if (!metafile) throw new Error("no bundle of Api");
+    const loaded = await filesLoadedBy(join(bundles.directory, "Api/bundle.mjs"));
+    expect(loaded.sort()).toEqual(
+      initFiles(metafile)
+        .map((file) => resolve(ROOT, file))
+        .sort(),
+    );
+  });
+});
+
+/** In a process of its own, with what a function finds in its environment. */
+async function filesLoadedBy(module: string): Promise<string[]> {
+  const script = `
+    import { registerHooks } from "node:module";
+    import { fileURLToPath } from "node:url";
+    const loaded = [];
+    registerHooks({
+      load(url, context, next) {
+        if (url.startsWith("file:")) loaded.push(fileURLToPath(url));
+        return next(url, context);
+      },
+    });
+    globalThis.awslambda = { streamifyResponse: (handler) => handler };
+    await import(process.argv[1]);
+    console.log(JSON.stringify(loaded));`;
+  const args = ["--input-type=module", "--eval", script, module];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { env: environment() });
+  return JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+}
+
+function environment(): Record<string, string> {
+  const resources = {
+    App: { name: "concierge", stage: "test" },
+    Table: { name: "table" },
+    WorkQueue: { url: "http://127.0.0.1:1/work" },
+    TimerQueue: { url: "http://127.0.0.1:1/timers" },
+    AdminApiKey: { value: "0123456789abcdef" },
+    SealingKey: { value: Buffer.alloc(32).toString("base64") },
+  };
+  return {
+    AWS_REGION: "us-east-1",
+    SWAGGER_UI_CSS_FILE: "swagger-ui.css",
+    SWAGGER_UI_JS_FILE: "swagger-ui-bundle.js",
+    ...Object.fromEntries(
+      Object.entries(resources).map(([name, resource]) => [`SST_RESOURCE_${name}`, JSON.stringify(resource)]),
+    ),
+  };
+}
