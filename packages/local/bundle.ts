@@ -31,17 +31,18 @@ const common = {
   logLevel: "silent",
 } as const satisfies BuildOptions;
 
-/** Bundles each function of a topology to `<directory>/<name>`; what is in them, by name. */
+/** Bundles each function of a topology to `<directory>/<name>`; what is in them, by name. `plugins` are for tests. */
 export async function bundleFunctions(
   topology: Topology,
   directory: string,
+  plugins: readonly Plugin[] = [],
 ): Promise<Record<string, Metafile>> {
   const bundles = Object.entries(topology.functions).map(
     async ([name, definition]): Promise<[string, Metafile]> => {
       const out = join(directory, name);
       await rm(out, { recursive: true, force: true });
-      const metafile = await bundle(moduleOf(definition.handler), out);
-      await writeFiles(definition, out);
+      const metafile = await bundle(moduleOf(definition.handler), out, plugins);
+      await writeFiles(definition, out, plugins);
       return [name, metafile];
     },
   );
@@ -62,7 +63,11 @@ export async function bundleAside(topology: Topology) {
 }
 
 /** Bundles one module as a function's is. */
-export async function bundle(module: string, directory: string): Promise<Metafile> {
+export async function bundle(
+  module: string,
+  directory: string,
+  plugins: readonly Plugin[] = [],
+): Promise<Metafile> {
   const { metafile } = await build({
     ...common,
     entryPoints: [module],
@@ -76,7 +81,7 @@ export async function bundle(module: string, directory: string): Promise<Metafil
     mainFields: ["module", "main"],
     external: ["sharp", "pg-native"],
     banner: { js: banner },
-    plugins: [shakeZod],
+    plugins: [shakeZod, ...plugins],
   });
   return metafile;
 }
@@ -85,6 +90,7 @@ export async function bundle(module: string, directory: string): Promise<Metafil
 export async function writeFiles(
   definition: FunctionDefinition,
   directory: string,
+  plugins: readonly Plugin[] = [],
 ): Promise<Record<string, string>> {
   const { assets = {}, files = {} } = definition;
   const names = Object.entries(fileNames(definition));
@@ -95,7 +101,7 @@ export async function writeFiles(
       const outfile = join(directory, name);
       const { [variable]: module } = assets;
       const { [variable]: file } = files;
-      if (module) await bundleAsset(module, outfile);
+      if (module) await bundleAsset(module, outfile, plugins);
       if (file) await copyFile(resolveFile(file), outfile);
     }),
   );
@@ -103,8 +109,8 @@ export async function writeFiles(
 }
 
 /** One plain file; it runs where Node may be older than ours. */
-async function bundleAsset(module: string, outfile: string): Promise<void> {
-  await build({ ...common, entryPoints: [module], outfile, target: "node20" });
+async function bundleAsset(module: string, outfile: string, plugins: readonly Plugin[]): Promise<void> {
+  await build({ ...common, entryPoints: [module], outfile, target: "node20", plugins: [...plugins] });
 }
 
 let underWay = 0;

@@ -4,7 +4,10 @@
  */
 import { join } from "node:path";
 import type { Topology } from "../../infra/topology.ts";
+import type { Principals } from "./access.ts";
+import type { Credentials } from "./aws.ts";
 import { startChild } from "./child.ts";
+import type { GuardOptions } from "./children/guard.ts";
 import { type Environment, hasRealProvider } from "./environment.ts";
 import { basics } from "./function-environment.ts";
 import { keepRunning } from "./keeper.ts";
@@ -25,6 +28,9 @@ export interface EnginesOptions {
   topology: Topology;
   dataDir: string;
   env: Environment;
+  principals: Principals;
+  /** The host's own. */
+  credentials: Credentials;
   /** Opens the sandbox API's control routes to who knows it: a sandbox can reach loopback as well. */
   controlToken: string | undefined;
   log: (line: string) => void;
@@ -37,15 +43,22 @@ export interface Endpoints {
   sandbox: string | undefined;
 }
 
-export function startEngines({ topology, dataDir, env, controlToken, log }: EnginesOptions) {
+export function startEngines(options: EnginesOptions) {
+  const { topology, dataDir, env, principals, credentials, controlToken, log } = options;
   const common = { env: basics(env), log };
+  const access: GuardOptions = { principals, trace: controlToken !== undefined };
   const dynamodb = startEngine({
     ...common,
     name: "DynamoDB",
-    init: { path: join(dataDir, "dynamodb") },
-    prepare: (url) => createTables(url, topology),
+    init: { path: join(dataDir, "dynamodb"), access },
+    prepare: (url) => createTables(url, topology, credentials),
   });
-  const sqs = startEngine({ ...common, name: "SQS", prepare: (url) => createQueues(url, topology) });
+  const sqs = startEngine({
+    ...common,
+    name: "SQS",
+    init: { access },
+    prepare: (url) => createQueues(url, topology, credentials),
+  });
   const needsSandbox = usesProvider(topology) && !hasRealProvider(env);
   const sandbox = needsSandbox
     ? startEngine({ ...common, name: "Sandbox", init: { dataDir: join(dataDir, "sandboxes"), controlToken } })

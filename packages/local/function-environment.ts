@@ -1,6 +1,6 @@
 /** What a function finds in its environment: what its definition names and what Lambda sets, no more. */
 import type { FunctionDefinition, Topology } from "../../infra/topology.ts";
-import { APP, credentials, physicalName, REGION } from "./aws.ts";
+import { APP, type Credentials, physicalName, REGION } from "./aws.ts";
 import type { Code } from "./code.ts";
 import { deadLetterQueue, queueUrl } from "./queues.ts";
 
@@ -13,6 +13,8 @@ export interface Surroundings {
   variables: Record<string, string | undefined>;
   secrets: Record<string, string>;
   endpoints: { dynamodb: string; sqs: string };
+  /** Each function's own, by name. */
+  credentials: Readonly<Record<string, Credentials>>;
 }
 
 export function functionEnvironment(code: Code, around: Surroundings): Record<string, string> {
@@ -22,7 +24,7 @@ export function functionEnvironment(code: Code, around: Surroundings): Record<st
     ...pick(around.variables, variablesOf(definition)),
     ...code.files,
     ...resources(definition, around),
-    ...sdk(around.endpoints),
+    ...sdk(around.endpoints, around.credentials[code.name]),
     ...lambda(code),
   };
 }
@@ -61,12 +63,17 @@ function resources(definition: FunctionDefinition, around: Surroundings): Record
   );
 }
 
-function sdk(endpoints: Surroundings["endpoints"]): Record<string, string> {
+function sdk(
+  endpoints: Surroundings["endpoints"],
+  credentials: Credentials | undefined,
+): Record<string, string> {
   return {
     AWS_REGION: REGION,
     AWS_DEFAULT_REGION: REGION,
-    AWS_ACCESS_KEY_ID: credentials.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+    ...(credentials && {
+      AWS_ACCESS_KEY_ID: credentials.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+    }),
     AWS_ENDPOINT_URL_DYNAMODB: endpoints.dynamodb,
     AWS_ENDPOINT_URL_SQS: endpoints.sqs,
     // A developer's own profile must not lead a local function to a real account.

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,
+  GetQueueAttributesCommand,
   type Message,
   type MessageAttributeValue,
   ReceiveMessageCommand,
@@ -10,7 +11,7 @@ import {
 } from "@aws-sdk/client-sqs";
 import type { SQSEvent, SQSMessageAttribute, SQSRecord } from "aws-lambda";
 import type { QueueSource } from "../../infra/topology.ts";
-import { arn, clientConfig, physicalName, REGION } from "./aws.ts";
+import { arn, type Credentials, clientConfig, physicalName, REGION } from "./aws.ts";
 import { failedMessages } from "./batch-response.ts";
 import type { FunctionPool } from "./function-pool.ts";
 import { queueUrl } from "./queues.ts";
@@ -20,18 +21,27 @@ const MAX_RECEIVED = 10;
 const LONG_POLL_SECONDS = 20;
 const RETRY_RECEIVE_MS = 500;
 
+export interface SqsAccess {
+  endpoint: string;
+  /** On AWS the service polls with the function's own role. */
+  own: Credentials;
+  /** For what is done in development only. */
+  host: Credentials;
+}
+
 export interface QueueSourceOptions {
   source: QueueSource;
   pool: FunctionPool;
-  endpoint: string;
+  sqs: SqsAccess;
   /** When a failed message is seen again, instead of when its visibility timeout is over. */
   retryDelayMs: number;
   log: (line: string) => void;
 }
 
-export function startQueueSource({ source, pool, endpoint, retryDelayMs, log }: QueueSourceOptions) {
-  const client = new SQSClient(clientConfig(endpoint));
-  const QueueUrl = queueUrl(endpoint, source.queue);
+export function startQueueSource({ source, pool, sqs, retryDelayMs, log }: QueueSourceOptions) {
+  const client = new SQSClient(clientConfig(sqs.endpoint, sqs.own));
+  const asHost = new SQSClient(clientConfig(sqs.endpoint, sqs.host));
+  const QueueUrl = queueUrl(sqs.endpoint, source.queue);
   const stopping = new AbortController();
   const batches = new Set<Promise<void>>();
   const finished = poll();
@@ -45,12 +55,17 @@ export function startQueueSource({ source, pool, endpoint, retryDelayMs, log }: 
       await finished;
       await Promise.all(batches);
       client.destroy();
+      asHost.destroy();
     },
   };
 
   async function poll(): Promise<void> {
+    let known = false;
     while (!stopping.signal.aborted) {
       try {
+        // Lambda looks at a queue before it takes messages from it.
+        if (!known) await client.send(new GetQueueAttributesCommand({ QueueUrl }));
+        known = true;
         // A receive counts towards the dead-letter queue: not while there is no process to receive for.
         await pool.whenReady();
         await receive();
@@ -113,7 +128,7 @@ export function startQueueSource({ source, pool, endpoint, retryDelayMs, log }: 
     if (messages.length === 0 || stopping.signal.aborted) return;
     const VisibilityTimeout = Math.ceil(retryDelayMs / 1000);
     const Entries = entries(messages).map((entry) => ({ ...entry, VisibilityTimeout }));
-    await client.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
+    await asHost.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
   }
 }
 

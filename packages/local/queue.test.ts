@@ -18,7 +18,7 @@ async function startWorker(
   const { timeoutMs = 20_000, ...rest } = options;
   const topology = fixtureTopology({ Worker: { ...worker(source), timeoutMs } });
   const stack = await startFixture({ topology, ...rest });
-  const client = new SQSClient(clientConfig(stack.endpoints.sqs));
+  const client = new SQSClient(clientConfig(stack.endpoints.sqs, stack.credentials));
   return {
     ...stack,
     send: (MessageBody: string, more = {}) =>

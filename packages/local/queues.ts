@@ -1,10 +1,14 @@
 /** The topology's queues in the SQS engine, each with its dead-letter queue. */
 import { CreateQueueCommand, SQSClient } from "@aws-sdk/client-sqs";
 import type { Queue, Topology } from "../../infra/topology.ts";
-import { ACCOUNT_ID, arn, clientConfig, physicalName } from "./aws.ts";
+import { ACCOUNT_ID, arn, type Credentials, clientConfig, physicalName } from "./aws.ts";
 
-export async function createQueues(endpoint: string, topology: Topology): Promise<void> {
-  const client = new SQSClient(clientConfig(endpoint));
+export async function createQueues(
+  endpoint: string,
+  topology: Topology,
+  credentials: Credentials,
+): Promise<void> {
+  const client = new SQSClient(clientConfig(endpoint, credentials));
   try {
     await Promise.all(
       Object.entries(topology.queues).map(([name, queue]) => createQueue(client, name, queue)),

@@ -167,19 +167,19 @@ describe("a function's environment", () => {
 
 describe("the engines", () => {
   const item = { pk: { S: "p" }, sk: { S: "s" }, owner: { S: "o" }, dueAt: { N: "1" } };
-  const read = async ({ endpoints, tableName: TableName }: Pick<Fixture, "endpoints" | "tableName">) => {
-    const client = new DynamoDBClient(clientConfig(endpoints.dynamodb));
+  const read = async ({ endpoints, credentials, tableName: TableName }: Fixture) => {
+    const client = new DynamoDBClient(clientConfig(endpoints.dynamodb, credentials));
     const { Item } = await client.send(new GetItemCommand({ TableName, Key: { pk: item.pk, sk: item.sk } }));
     return Item;
   };
-  const write = async ({ endpoints, tableName: TableName }: Fixture) => {
-    const client = new DynamoDBClient(clientConfig(endpoints.dynamodb));
+  const write = async ({ endpoints, credentials, tableName: TableName }: Fixture) => {
+    const client = new DynamoDBClient(clientConfig(endpoints.dynamodb, credentials));
     await client.send(new PutItemCommand({ TableName, Item: item }));
   };
 
   test("have the topology's table with its keys and indexes", async () => {
     await using stack = await startFixture();
-    const client = new DynamoDBClient(clientConfig(stack.endpoints.dynamodb));
+    const client = new DynamoDBClient(clientConfig(stack.endpoints.dynamodb, stack.credentials));
     const { Table } = await client.send(new DescribeTableCommand({ TableName: stack.tableName }));
     expect(Table).toMatchObject({
       TableStatus: "ACTIVE",
@@ -202,7 +202,7 @@ describe("the engines", () => {
       },
     };
     await using stack = await startFixture({ topology: { ...fixtureTopology(), queues } });
-    const client = new SQSClient(clientConfig(stack.endpoints.sqs));
+    const client = new SQSClient(clientConfig(stack.endpoints.sqs, stack.credentials));
     const { Attributes } = await client.send(
       new GetQueueAttributesCommand({ QueueUrl: stack.queueUrls.Slow, AttributeNames: ["All"] }),
     );
@@ -247,7 +247,7 @@ describe("the engines", () => {
     await write(stack);
     await Promise.all([kill(stack, "DynamoDB"), kill(stack, "SQS")]);
     await until(() => read(stack).catch(() => undefined), "the table is back");
-    const client = new SQSClient(clientConfig(stack.endpoints.sqs));
+    const client = new SQSClient(clientConfig(stack.endpoints.sqs, stack.credentials));
     const send = new SendMessageCommand({ QueueUrl: stack.queueUrls.Jobs, MessageBody: "hello" });
     await until(() => client.send(send).catch(() => undefined), "the queue is back");
   });
@@ -274,6 +274,45 @@ describe("the engines", () => {
     await expect(startFixture({ dataDir: directory.path, topology: changed as never })).rejects.toThrow(
       "the data directory's table Table has other keys than the topology: use a fresh --data-dir",
     );
+  });
+});
+
+describe("the engines' guard", () => {
+  const key = { pk: { S: "p" }, sk: { S: "s" } };
+
+  test("lets a function do what its grants list, with a body of any size, and tells it what they do not", async () => {
+    const grants = [{ on: "Table", actions: ["dynamodb:PutItem"] }];
+    await using stack = await startFixture({
+      topology: fixtureTopology({ Api: { ...http, grants } }),
+    });
+    const { AWS_ACCESS_KEY_ID: accessKeyId = "", AWS_SECRET_ACCESS_KEY: secretAccessKey = "" } = await get<
+      Record<string, string>
+    >(stack, "/environment");
+    const client = new DynamoDBClient(
+      clientConfig(stack.endpoints.dynamodb, { accessKeyId, secretAccessKey }),
+    );
+    const Item = { ...key, text: { S: "x".repeat(300_000) } };
+    await client.send(new PutItemCommand({ TableName: stack.tableName, Item }));
+    const refused = client.send(new GetItemCommand({ TableName: stack.tableName, Key: key }));
+    await expect(refused).rejects.toMatchObject({
+      name: "AccessDeniedException",
+      message: expect.stringContaining("is not authorized to perform: dynamodb:GetItem"),
+    });
+    expect(stack.log.join("\n")).toContain(
+      "[DynamoDB] refused: User: arn:aws:sts::000000000000:assumed-role/",
+    );
+  });
+
+  test("knows nobody but the functions and the host", async () => {
+    await using stack = await startFixture();
+    const dynamodb = new DynamoDBClient(clientConfig(stack.endpoints.dynamodb));
+    const sqs = new SQSClient(clientConfig(stack.endpoints.sqs));
+    const read = dynamodb.send(new GetItemCommand({ TableName: stack.tableName, Key: key }));
+    await expect(read).rejects.toMatchObject({ name: "UnrecognizedClientException" });
+    const send = sqs.send(new SendMessageCommand({ QueueUrl: stack.queueUrls.Jobs, MessageBody: "x" }));
+    await expect(send).rejects.toMatchObject({ name: "UnrecognizedClientException" });
+    expect((await fetch(stack.endpoints.dynamodb)).status).toBe(400);
+    expect((await fetch(stack.endpoints.sqs)).status).toBe(400);
   });
 });
 

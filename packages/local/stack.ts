@@ -1,7 +1,8 @@
 /** The embedded stack: engines, the sandbox API, the functions of a topology and what invokes them. */
 import { join, resolve } from "node:path";
 import type { Queue, QueueSource, Topology } from "../../infra/topology.ts";
-import { physicalName } from "./aws.ts";
+import { createPrincipals } from "./access.ts";
+import { type Credentials, physicalName } from "./aws.ts";
 import { type Code, loadBundles, loadSources } from "./code.ts";
 import { loadSecrets, lockDataDir, openDataDir } from "./data-dir.ts";
 import { type Endpoints, startEngines } from "./engines.ts";
@@ -9,7 +10,7 @@ import { aboutKeys, checkEnvironment, type Environment, withDefaults } from "./e
 import { functionEnvironment, type Surroundings } from "./function-environment.ts";
 import { type FunctionPool, startFunctionPool } from "./function-pool.ts";
 import { startHttpFront } from "./http-front.ts";
-import { startQueueSource } from "./queue-source.ts";
+import { type SqsAccess, startQueueSource } from "./queue-source.ts";
 import { deadLetterQueue, queueUrl } from "./queues.ts";
 import { startSchedule } from "./schedule.ts";
 import { createScope, type Scope } from "./scope.ts";
@@ -49,6 +50,8 @@ export interface LocalStack extends AsyncDisposable {
   tableName: string;
   queueUrls: Record<string, string>;
   endpoints: Endpoints;
+  /** For everything at the engines; a function has its own. */
+  credentials: Credentials;
   processes(): { name: string; pid: number }[];
   /** What the functions run with, and what invokes them, as they were started. */
   functions: readonly { name: string; timeoutMs: number }[];
@@ -90,7 +93,16 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
 
   log("starting the engines");
   const controlToken = env.CONCIERGE_DEV_CONTROL === "true" ? secrets.AdminApiKey : undefined;
-  const engines = startEngines({ topology, dataDir, env, controlToken, log });
+  const { principals, host, functions } = createPrincipals(topology);
+  const engines = startEngines({
+    topology,
+    dataDir,
+    env,
+    principals,
+    credentials: host,
+    controlToken,
+    log,
+  });
   scope.add(engines.stop);
   const [endpoints, code] = await Promise.all([
     engines.endpoints(),
@@ -102,14 +114,15 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
   if (keys) log(keys);
   log("starting the functions");
   const variables = withDefaults(env, front.url, endpoints.sandbox);
-  const around = { topology, variables, secrets, endpoints };
+  const around = { topology, variables, secrets, endpoints, credentials: functions };
   const pools = startFunctions(code, around, join(dataDir, "cache"), options.apiProcesses ?? 1, log);
   scope.add(() => stopAll(pools));
   front.serve(httpPool(topology, pools));
   await Promise.all(pools.map((pool) => pool.started));
   await untilOk(new URL(readyPath, front.url));
 
-  const invokers = pools.flatMap((pool) => startInvokers(pool, topology, endpoints.sqs, options, log));
+  const sqs = (name: string) => ({ endpoint: endpoints.sqs, host, own: functions[name] ?? host });
+  const invokers = pools.flatMap((pool) => startInvokers(pool, topology, sqs(pool.name), options, log));
   scope.add(async () => {
     // Side by side: what is in flight ends with its function.
     await Promise.all([front.close(), stopAll(invokers), stopAll(pools)]);
@@ -122,6 +135,7 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
     tableName: physicalName(Object.keys(topology.table)[0] ?? ""),
     queueUrls: queueUrls(topology, endpoints.sqs),
     endpoints,
+    credentials: host,
     functions: pools,
     invokers,
     processes: () => [engines, ...pools].flatMap((part) => part.processes()),
@@ -152,7 +166,7 @@ function startFunctions(
 function startInvokers(
   pool: FunctionPool,
   topology: Topology,
-  endpoint: string,
+  sqs: SqsAccess,
   { retryDelayMs = 1000, reapEveryMs }: LocalStackOptions,
   log: (line: string) => void,
 ): (Invoker & { stop(): Promise<void> })[] {
@@ -160,7 +174,7 @@ function startInvokers(
   const schedules =
     scheduleEveryMs === undefined ? [] : [startSchedule(pool, reapEveryMs ?? scheduleEveryMs, log)];
   return [
-    ...sources.map((source) => startQueueSource({ source, pool, endpoint, retryDelayMs, log })),
+    ...sources.map((source) => startQueueSource({ source, pool, sqs, retryDelayMs, log })),
     ...schedules,
   ];
 }

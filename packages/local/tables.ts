@@ -13,10 +13,14 @@ import {
   type TableDescription,
 } from "@aws-sdk/client-dynamodb";
 import type { Index, Table, Topology } from "../../infra/topology.ts";
-import { clientConfig, physicalName } from "./aws.ts";
+import { type Credentials, clientConfig, physicalName } from "./aws.ts";
 
-export async function createTables(endpoint: string, topology: Topology): Promise<void> {
-  const client = new DynamoDBClient(clientConfig(endpoint));
+export async function createTables(
+  endpoint: string,
+  topology: Topology,
+  credentials?: Credentials,
+): Promise<void> {
+  const client = new DynamoDBClient(clientConfig(endpoint, credentials));
   try {
     await Promise.all(
       Object.entries(topology.table).map(([name, table]) => createTable(client, name, table)),

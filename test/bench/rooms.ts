@@ -19,7 +19,7 @@ export const rooms: Benchmark = {
   about: `${rounds} commands in a session's room, kept or made ahead, by the session manager alone, against the bare SDK`,
   async run() {
     await using concierge = await startConcierge({ reapEveryMs: 3_600_000, env: { POOL_WARM_TARGET: "1" } });
-    const client = new DynamoDBClient(clientConfig(concierge.endpoints.dynamodb));
+    const client = new DynamoDBClient(clientConfig(concierge.endpoints.dynamodb, concierge.credentials));
     const store = createDynamoStore({ client, tableName: concierge.tableName, clock });
     const { provider } = concierge;
     const manager = new SandboxSessionManager({ store, provider, clock, stage: "bench", warmTarget: 1 });

@@ -27,8 +27,8 @@ export const timersBenchmark: Benchmark = {
   async run() {
     await using concierge = await startConcierge({ reapEveryMs: farOffMs });
     const { endpoints, tableName } = concierge;
-    using sqs = disposable(new SQSClient(clientConfig(endpoints.sqs)));
-    using dynamodb = disposable(new DynamoDBClient(clientConfig(endpoints.dynamodb)));
+    using sqs = disposable(new SQSClient(clientConfig(endpoints.sqs, concierge.credentials)));
+    using dynamodb = disposable(new DynamoDBClient(clientConfig(endpoints.dynamodb, concierge.credentials)));
     const clock = { now: () => Date.now(), sleep: async (ms: number) => void (await sleep(ms)) };
     const store = createDynamoStore({ client: dynamodb.client, tableName, clock });
     // The same parts of a second for both: the queue's delays are whole seconds, rounded up.

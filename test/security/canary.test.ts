@@ -71,7 +71,7 @@ async function search(id: string): Promise<string[]> {
 }
 
 async function tableDump(): Promise<unknown[]> {
-  const client = new DynamoDBClient(clientConfig(concierge.endpoints.dynamodb));
+  const client = new DynamoDBClient(clientConfig(concierge.endpoints.dynamodb, concierge.credentials));
   const { Items = [] } = await client.send(new ScanCommand({ TableName: concierge.tableName }));
   client.destroy();
   // Bytes as the text they are.

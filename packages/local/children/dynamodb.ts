@@ -3,10 +3,12 @@ import { mkdirSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import dynalite from "dynalite";
 import { connect, ready } from "./connect.ts";
+import { type GuardOptions, guard } from "./guard.ts";
 
-const { path, port } = await connect<{ path: string; port: number }>(close);
+const { path, port, access } = await connect<{ path: string; port: number; access: GuardOptions }>(close);
 mkdirSync(path, { recursive: true });
 const server = dynalite({ path, createTableMs: 0, deleteTableMs: 0, updateTableMs: 0 });
+guard(server, access);
 
 // dynalite throws from its request listener when a caller is cut off in the middle of a request, which is
 // what a killed function looks like. Anything else may have left it half done: end, and be started again.

@@ -1,0 +1,96 @@
+/**
+ * Who may do what at the engines, as IAM would have it on AWS: a function what its grants list, the host
+ * everything, anyone else nothing. Whoever calls is known by his access key's id, which nobody else knows.
+ */
+import { randomBytes } from "node:crypto";
+import type { Grant, Topology } from "../../infra/topology.ts";
+import { ACCOUNT_ID, arn, type Credentials, physicalName } from "./aws.ts";
+
+export interface Principal {
+  name: string;
+  /** By ARN; or whatever there is, for the host itself. */
+  allowed: Readonly<Record<string, readonly string[]>> | "all";
+}
+
+/** By the id of its access key. */
+export type Principals = Readonly<Record<string, Principal>>;
+
+export interface Call {
+  action: string;
+  resource: string;
+}
+
+export type Verdict =
+  | { allowed: true; principal: string; call?: Call }
+  | { allowed: false; type: "UnrecognizedClientException" | "AccessDeniedException"; message: string };
+
+/** Fresh keys for every function and for the host. */
+export function createPrincipals(topology: Topology) {
+  const host = newCredentials();
+  const functions = Object.keys(topology.functions).map((name) => [name, newCredentials()] as const);
+  const entries = functions.map(([name, { accessKeyId }]): [string, Principal] => [
+    accessKeyId,
+    { name, allowed: allowedBy(topology.functions[name]?.grants ?? [], topology) },
+  ]);
+  const principals: Principals = {
+    ...Object.fromEntries(entries),
+    [host.accessKeyId]: { name: "the host", allowed: "all" },
+  };
+  return { principals, host, functions: Object.fromEntries(functions) };
+}
+
+/** `target` is the header that names the operation, as both engines' protocols have it. */
+export function judge(
+  principals: Principals,
+  accessKeyId: string,
+  target: string,
+  body: Readonly<Record<string, unknown>>,
+): Verdict {
+  const principal = Object.hasOwn(principals, accessKeyId) ? principals[accessKeyId] : undefined;
+  if (!principal) {
+    const message = "The security token included in the request is invalid.";
+    return { allowed: false, type: "UnrecognizedClientException", message };
+  }
+  const { name, allowed } = principal;
+  if (allowed === "all") return { allowed: true, principal: name };
+  const call = readCall(target, body);
+  if (allowed[call.resource]?.includes(call.action)) return { allowed: true, principal: name, call };
+  const user = arn("sts", `assumed-role/${physicalName(name)}`, "");
+  const message = `User: ${user} is not authorized to perform: ${call.action} on resource: ${call.resource} because no identity-based policy allows the ${call.action} action`;
+  return { allowed: false, type: "AccessDeniedException", message };
+}
+
+/** Operations on one table or index. What is on several, or on none, no function is granted. */
+const onOneTable = ["GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query", "Scan", "DescribeTable"];
+
+function readCall(target: string, body: Readonly<Record<string, unknown>>): Call {
+  const [service = "", operation = ""] = target.split(".");
+  if (service.startsWith("DynamoDB_")) {
+    const index = typeof body.IndexName === "string" ? `/index/${body.IndexName}` : "";
+    const resource = onOneTable.includes(operation)
+      ? arn("dynamodb", `table/${body.TableName}${index}`)
+      : "*";
+    return { action: `dynamodb:${operation}`, resource };
+  }
+  const queue = typeof body.QueueUrl === "string" ? body.QueueUrl.split("/").at(-1) : undefined;
+  // A batch takes the permission of the one.
+  return { action: `sqs:${operation.replace(/Batch$/, "")}`, resource: queue ? arn("sqs", queue) : "*" };
+}
+
+function allowedBy(grants: readonly Grant[], topology: Topology): Record<string, string[]> {
+  const byResource: Record<string, string[]> = {};
+  for (const { on, actions } of grants) {
+    const [name = "", ...rest] = on.split("/");
+    const path = [physicalName(name), ...rest].join("/");
+    const resource = name in topology.table ? arn("dynamodb", `table/${path}`) : arn("sqs", path);
+    byResource[resource] = [...(byResource[resource] ?? []), ...actions];
+  }
+  return byResource;
+}
+
+function newCredentials(): Credentials {
+  return {
+    accessKeyId: `LOCAL${randomBytes(10).toString("hex").toUpperCase()}`,
+    secretAccessKey: ACCOUNT_ID,
+  };
+}
