@@ -21,7 +21,11 @@ export const types = {
   schedule: "aws:scheduler/schedule:Schedule",
   logGroup: "aws:cloudwatch/logGroup:LogGroup",
   distribution: "aws:cloudfront/distribution:Distribution",
+  edgeFunction: "aws:cloudfront/function:Function",
   waf: "aws:wafv2/webAcl:WebAcl",
+  alarm: "aws:cloudwatch/metricAlarm:MetricAlarm",
+  dashboard: "aws:cloudwatch/dashboard:Dashboard",
+  topic: "aws:sns/topic:Topic",
 } as const;
 
 export function all({ resources }: Program, type: keyof typeof types): Resource[] {
@@ -58,6 +62,7 @@ export interface Statement {
   Effect: string;
   Action: string | string[];
   Resource?: string[];
+  Condition?: Record<string, Record<string, string>>;
   Principal?: string | Record<string, string | string[]>;
 }
 

@@ -1,3 +1,4 @@
+import { keepAuthorization } from "../../../infra/edge.ts";
 import { rateLimits, runnerPaths } from "../../../infra/topology.ts";
 import {
   all,
@@ -70,6 +71,11 @@ export const router: Check = (program) => {
       read(distribution, "defaultCacheBehavior.cachePolicyId"),
       "4135ea2d-6df8-44a3-9df3-4b5a84be39ad",
     ),
+    ...(String(read(find(program, "edgeFunction", "RouterCloudfrontFunctionRequest"), "code")).includes(
+      keepAuthorization,
+    )
+      ? []
+      : ["the router's signature takes the place of the caller's key"]),
     ...differs("the firewall's limits", list(read(waf, "rules")).map(limitOf), [
       { limit: rateLimits.runners.perFiveMinutes, on: runnerPaths, blocks: true },
       { limit: rateLimits.users.perFiveMinutes, on: `not ${runnerPaths}`, blocks: true },
