@@ -60,19 +60,20 @@ export function requestIdOf(record: {
 const turn = { taskId: z.string(), turn: z.int().positive() };
 const session = { userId: z.string(), sessionKey: z.string() };
 
+/** What is not known here is dropped: the version after this one may say more. */
 const workMessageSchema = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("provision"), ...turn, attempt: z.int().optional() }),
-  z.strictObject({ kind: z.literal("prepare"), ...session, attempt: z.int().optional() }),
-  z.strictObject({ kind: z.literal("environment"), ...session, epoch: z.int().positive() }),
-  z.strictObject({
+  z.object({ kind: z.literal("provision"), ...turn, attempt: z.int().optional() }),
+  z.object({ kind: z.literal("prepare"), ...session, attempt: z.int().optional() }),
+  z.object({ kind: z.literal("environment"), ...session, epoch: z.int().positive() }),
+  z.object({
     kind: z.literal("usage"),
     ...turn,
     userId: z.string(),
     counters: z.record(z.string(), z.number()),
   }),
-  z.strictObject({ kind: z.literal("release"), ...session, epoch: z.int().positive() }),
-  z.strictObject({ kind: z.literal("base"), asked: z.boolean().optional() }),
-  z.strictObject({
+  z.object({ kind: z.literal("release"), ...session, epoch: z.int().positive() }),
+  z.object({ kind: z.literal("base"), asked: z.boolean().optional() }),
+  z.object({
     kind: z.literal("webhook"),
     ...turn,
     event: webhookEventSchema,
@@ -84,7 +85,7 @@ export function parseWorkMessage(body: string): WorkMessage {
   return workMessageSchema.parse(JSON.parse(body)) as WorkMessage;
 }
 
-const timerSchema = z.strictObject({
+const timerSchema = z.object({
   kind: z.enum(timerKinds),
   taskId: z.string(),
   turn: z.int().positive(),

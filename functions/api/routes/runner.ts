@@ -25,7 +25,7 @@ const base64Max = Math.ceil(limits.batchMaxBytes / 3) * 4;
 /** What an adapter may say of its agent with any post. */
 const report = {
   usage: z
-    .strictObject({
+    .object({
       inputTokens: z.int().min(0),
       outputTokens: z.int().min(0),
       costUsd: z.number().min(0).max(1e6),
@@ -41,13 +41,13 @@ const report = {
 const eventMaxBytes = 64 * 1024;
 const chunksMax = 2000;
 
-const streamChunkSchema = z.strictObject({
+const streamChunkSchema = z.object({
   stream: z.enum(streams),
   at: z.iso.datetime(),
   data: z.base64().max(base64Max),
 });
 
-const agentChunkSchema = z.strictObject({
+const agentChunkSchema = z.object({
   at: z.iso.datetime(),
   agent: agentEventSchema.refine((event) => sizeOf(event) <= eventMaxBytes, {
     error: `must be ${eventMaxBytes} bytes at the most`,
@@ -56,7 +56,7 @@ const agentChunkSchema = z.strictObject({
 
 type Chunk = z.infer<typeof streamChunkSchema> | z.infer<typeof agentChunkSchema>;
 
-const outputSchema = z.strictObject({
+const outputSchema = z.object({
   seq: z.int().min(1),
   chunks: z
     .array(z.union([streamChunkSchema, agentChunkSchema]))
@@ -79,7 +79,7 @@ function sizeOf(value: unknown): number {
 
 const commitSchema = z.string().regex(/^[0-9a-f]{40,64}$/);
 
-const endSchema = z.strictObject({
+const endSchema = z.object({
   lastSeq: z.int().min(0),
   exitCode: z.int().nullable(),
   signal: z.string().max(32).nullable(),
@@ -102,7 +102,7 @@ const endSchema = z.strictObject({
   ...report,
 });
 
-const finalizeSchema = z.strictObject({
+const finalizeSchema = z.object({
   commit: commitSchema,
   branch: z.string().max(200),
   exitCode: z.int(),
@@ -130,7 +130,7 @@ const beatRoute = createRoute({
   request: {
     body: {
       required: true,
-      ...json(z.strictObject({ activity: z.enum(["none", "model", "tool"]), ...report }), "A beat"),
+      ...json(z.object({ activity: z.enum(["none", "model", "tool"]), ...report }), "A beat"),
     },
   },
   responses: answer(z.enum(["continue", "stop", "wait"])),
@@ -152,7 +152,7 @@ const cloneRoute = createRoute({
   ...common,
   path: "/v1/runner/clone",
   request: {
-    body: { required: true, ...json(z.strictObject({ nonce: z.string().min(16).max(128) }), "Who asks") },
+    body: { required: true, ...json(z.object({ nonce: z.string().min(16).max(128) }), "Who asks") },
   },
   responses: grants,
 });
