@@ -240,4 +240,10 @@ export const mutants: readonly Mutant[] = [
     mutation: { file: "infra/router.ts", from: "cachePolicyId: noCachePolicy,", to: "" },
     foundBy: "the router limits rates and keeps nothing",
   },
+  {
+    mistake: "nobody's key reaches the api through the router",
+    stage: "production",
+    mutation: { file: "infra/router.ts", from: "injection: keepAuthorization", to: 'injection: ""' },
+    foundBy: "the router limits rates and keeps nothing",
+  },
 ];
