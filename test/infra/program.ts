@@ -18,6 +18,8 @@ import { build, type Plugin } from "esbuild";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const platform = join(root, ".sst/platform");
+/** Of compiled modules: loading Pulumi is most of an evaluation. */
+const cache = join(root, "node_modules/.cache/infra");
 
 /** Left out of the bundle by the CLI. */
 const external = [
@@ -164,7 +166,7 @@ function run(
   deadlineMs: number,
 ): Promise<Evaluated> {
   const child = fork(join(import.meta.dirname, "evaluate.ts"), [root, directory, stage], {
-    env: { PATH: process.env.PATH, HOME: directory, NODE_NO_WARNINGS: "1", ...environment },
+    env: { PATH: process.env.PATH, HOME: directory, NODE_COMPILE_CACHE: cache, ...environment },
     stdio: ["ignore", "ignore", "pipe", "ipc"],
   });
   return new Promise((resolve, reject) => {
