@@ -80,14 +80,14 @@ async function untilSaid(id: string, text: string): Promise<void> {
 }
 
 async function attributesOf(): Promise<Set<string>> {
-  const client = new DynamoDBClient(clientConfig(concierge.endpoints.dynamodb));
+  const client = new DynamoDBClient(clientConfig(concierge.endpoints.dynamodb, concierge.credentials));
   const { Items = [] } = await client.send(new ScanCommand({ TableName: concierge.tableName }));
   client.destroy();
   return new Set(Items.flatMap((item) => Object.keys(item)));
 }
 
 async function deadLetters(): Promise<number> {
-  const client = new SQSClient(clientConfig(concierge.endpoints.sqs));
+  const client = new SQSClient(clientConfig(concierge.endpoints.sqs, concierge.credentials));
   const counts = await Promise.all(
     Object.keys(topology.queues).map(async (name) => {
       const QueueUrl = concierge.queueUrls[`${name}Dlq`];
