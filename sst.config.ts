@@ -19,6 +19,7 @@ export default $config({
     await import("./infra/router.ts");
     const { functions } = await import("./infra/functions.ts");
     await import("./infra/schedule.ts");
+    await import("./infra/observability.ts");
     return { url: functions.Api?.url };
   },
 });

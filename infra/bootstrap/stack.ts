@@ -1,6 +1,7 @@
 import { CfnOutput, Stack, type StackProps } from "aws-cdk-lib";
 import { OidcProviderNative } from "aws-cdk-lib/aws-iam";
 import type { Construct } from "constructs";
+import { createAlarmKey } from "./alarm-key.ts";
 import { createBoundary } from "./boundary.ts";
 import { createBudget } from "./budget.ts";
 import { createDeployRole } from "./deploy-role.ts";
@@ -24,5 +25,6 @@ export class BootstrapStack extends Stack {
       });
     }
     createBudget(this, settings.alertEmail);
+    createAlarmKey(this);
   }
 }

@@ -6,9 +6,9 @@ export interface Term {
   is?: string;
 }
 
-/** How it is measured: a part of a whole, each a sum, or a statistic of one metric. */
+/** How it is measured: a statistic of one metric, which share of a whole a part is, or how much of it comes to each. */
 export type Measure =
-  | { part: readonly Term[]; whole: readonly Term[]; over: "sum" | "average" }
+  | { part: readonly Term[]; whole: readonly Term[]; as: "share" | "sum for each" | "average for each" }
   | { term: Term; statistic: "Average" | "Sum" | "p95" | "p99" };
 
 /** What Concierge is to reach, and how one sees whether it does. */
@@ -28,12 +28,12 @@ const vcpuSecondsPerMessage = 614 / 30;
 export const successMetrics = {
   stop_success: {
     says: "Stops that were proven, of all tries to",
-    measure: ratio([{ metric: "stop_proven", is: byUser }], tries(byUser)),
+    measure: share([{ metric: "stop_proven", is: byUser }], tries(byUser)),
     target: { atLeast: 0.95 },
   },
   stop_from_any_process: {
     says: "Turns that were proven dead, of all that were to end, whoever asked and whoever ran them",
-    measure: ratio([{ metric: "stop_proven" }], [{ metric: "stop_begun" }]),
+    measure: share([{ metric: "stop_proven" }], [{ metric: "stop_begun" }]),
     target: { atLeast: 1 },
   },
   termination_time: {
@@ -53,17 +53,17 @@ export const successMetrics = {
   },
   false_cancellations: {
     says: "Runners told to stop that nobody knew, of all that were told",
-    measure: ratio([{ metric: "cancellation_told", is: "unknown" }], [{ metric: "cancellation_told" }]),
+    measure: share([{ metric: "cancellation_told", is: "unknown" }], [{ metric: "cancellation_told" }]),
     target: { atMost: 0.01 },
   },
   recreate_success: {
     says: "Sandboxes that were gone and could be replaced, of all tries to",
-    measure: ratio([{ metric: "recreated", is: "done" }], [{ metric: "recreated" }]),
+    measure: share([{ metric: "recreated", is: "done" }], [{ metric: "recreated" }]),
     target: { atLeast: 0.95 },
   },
   resume_success: {
     says: "Turns that went on where the ones before had stopped, of all that were not the first",
-    measure: ratio([{ metric: "turn_continued", is: "kept" }], [{ metric: "turn_continued" }]),
+    measure: share([{ metric: "turn_continued", is: "kept" }], [{ metric: "turn_continued" }]),
     target: { atLeast: 0.9 },
   },
   reinstall_loops: {
@@ -73,12 +73,12 @@ export const successMetrics = {
   },
   inactivity_rate: {
     says: "Turns ended for their silence, of all",
-    measure: ratio([{ metric: "turn_ended", is: "inactivity_timeout" }], [{ metric: "turn_ended" }]),
+    measure: share([{ metric: "turn_ended", is: "inactivity_timeout" }], [{ metric: "turn_ended" }]),
     target: { atMost: 0.05 },
   },
   false_silence: {
     says: "Silences that the sandbox, when asked, knew to be none, for each turn",
-    measure: ratio([{ metric: "silence_asked", is: "alive" }], [{ metric: "turn_ended" }]),
+    measure: share([{ metric: "silence_asked", is: "alive" }], [{ metric: "turn_ended" }]),
     target: { atMost: 0.02 },
   },
   detection_time: {
@@ -88,7 +88,7 @@ export const successMetrics = {
   },
   timeout_termination: {
     says: "Turns past their deadline that were proven dead, of all tries to",
-    measure: ratio([{ metric: "stop_proven", is: byDeadline }], tries(byDeadline)),
+    measure: share([{ metric: "stop_proven", is: byDeadline }], tries(byDeadline)),
     target: { atLeast: 0.95 },
   },
   pushes_after_timeout: {
@@ -103,7 +103,7 @@ export const successMetrics = {
   },
   reuse_rate: {
     says: "Turns that went on in the room they had, of all",
-    measure: ratio(
+    measure: share(
       [
         { metric: "room_given", is: "reused" },
         { metric: "room_given", is: "resumed" },
@@ -129,7 +129,7 @@ export const successMetrics = {
   },
   cost_per_user: {
     says: "Millionths of a dollar for a user and a day",
-    measure: ratio([{ metric: "cost_microusd" }], [{ metric: "user_active" }]),
+    measure: { part: [{ metric: "cost_microusd" }], whole: [{ metric: "user_active" }], as: "sum for each" },
     target: { atMost: Math.round((userMonthUsd * 1e6) / 30) },
   },
   pool_size: {
@@ -137,7 +137,7 @@ export const successMetrics = {
     measure: {
       part: [{ metric: "pool_sandboxes" }],
       whole: [{ metric: "pool_users" }],
-      over: "average",
+      as: "average for each",
     },
     target: { atMost: 2 },
   },
@@ -153,6 +153,6 @@ function tries(cause: string): Term[] {
   ];
 }
 
-function ratio(part: readonly Term[], whole: readonly Term[]) {
-  return { part, whole, over: "sum" } as const;
+function share(part: readonly Term[], whole: readonly Term[]) {
+  return { part, whole, as: "share" } as const;
 }

@@ -2,6 +2,15 @@ import type { Check } from "../resources.ts";
 import { queues, sources, tables } from "./data.ts";
 import { invokers, router, url } from "./exposure.ts";
 import { bundles, functions, logs, recursion, schedules } from "./functions.ts";
+import {
+  alarmBounds,
+  alarmsThere,
+  deadLettersWatched,
+  metricsKnown,
+  targetsDrawn,
+  timelinesShown,
+  topicGuarded,
+} from "./observability.ts";
 import { boundary, grants, policiesElsewhere, stars, trust } from "./roles.ts";
 import { fixedVariables, links, secrets, variables } from "./secrets.ts";
 import { protection } from "./stage.ts";
@@ -28,5 +37,12 @@ export const checks = {
   "functions have the variables they name": variables,
   "functions are told their stage and where the api is": fixedVariables,
   "secrets are where they are named, and shown nowhere": secrets,
+  "every alarm is there, tells the topic, and says what to do": alarmsThere,
+  "alarms go off where they were asked to": alarmBounds,
+  "alarms and dashboard ask for metrics that are counted, by what they are counted by": metricsKnown,
+  "every dead-letter queue has its alarm": deadLettersWatched,
+  "the dashboard shows every success metric with its target": targetsDrawn,
+  "the dashboard has its three timelines": timelinesShown,
+  "CloudWatch alone may speak to the alarms' topic, which is encrypted": topicGuarded,
   "production is protected, other stages are removable": protection,
 } satisfies Record<string, Check>;
