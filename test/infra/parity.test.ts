@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { startLocalStack } from "@concierge/local";
 import { describe, expect, it, vi } from "vitest";
 import { type FunctionDefinition, type Topology, topology } from "../../infra/topology.ts";
-import { disagreements, ofLocalStack, ofProgram, ofTopology, type View } from "./parity.ts";
+import { disagreements, ofProgram, ofTopology, type View } from "./parity.ts";
+import { ofLocalStack } from "./parity-local.ts";
 import type { Mutation } from "./program.ts";
 import { render } from "./render.ts";
 
