@@ -5,6 +5,7 @@ import { configDefaults, defineConfig } from "vitest/config";
 const needIsolation = [
   "test/e2e/**",
   "test/security/**",
+  "test/smoke/**",
   "packages/sessions/processes.test.ts",
   "packages/local/cli.test.ts",
   "packages/local/stack.test.ts",
@@ -13,7 +14,7 @@ const needIsolation = [
 ];
 
 /** What runs the whole stack, on the functions' bundles. */
-const onBundles = ["test/{e2e,security}/**/*.test.ts"];
+const onBundles = ["test/{e2e,security,smoke}/**/*.test.ts"];
 const exclude = [...configDefaults.exclude, ...(canIsolate() ? [] : withoutIsolation())];
 
 export default defineConfig({
