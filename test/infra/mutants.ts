@@ -203,7 +203,11 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: "SST bundles the functions anew",
     stage: "dev",
-    mutation: { file: "infra/code.ts", from: "if (!$dev) return", to: "if ($dev) return" },
+    mutation: {
+      file: "infra/code.ts",
+      from: "{ bundle: join($cli.paths.root, directory), handler: bundling.handler }",
+      to: "{ handler: definition.handler }",
+    },
     foundBy: "the bundles that were tested are shipped",
   },
   {
