@@ -42,7 +42,8 @@ export { createId, sandboxName, sessionId } from "./ids.ts";
 export { authenticate, type Caller, createKey } from "./key/index.ts";
 export { type Key, keySchema } from "./key/schema.ts";
 export * as limits from "./limits.ts";
-export { catalogue, type MetricDefinition, metricNamespace, serviceOf } from "./metrics/catalogue.ts";
+export { catalogue, type MetricDefinition } from "./metrics/catalogue.ts";
+export { metricNamespace, serviceOf } from "./metrics/naming.ts";
 export { type Measure, type SuccessMetric, successMetrics, type Term } from "./metrics/targets.ts";
 export { claimWarm } from "./pool/index.ts";
 export {

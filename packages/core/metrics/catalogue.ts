@@ -14,13 +14,6 @@ export interface MetricDefinition {
   by?: Dimension;
 }
 
-/** Where they are in CloudWatch: each stage is a service of its own, which is a dimension of every metric. */
-export const metricNamespace = "Concierge";
-
-export function serviceOf(stage: string): string {
-  return `concierge-${stage}`;
-}
-
 const reasons = ["gone", "released", "max_life"] as const;
 const tried = ["done", "failed"] as const;
 const queueFunctions = ["Worker", "Timer"] as const;
