@@ -1,6 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
-import { SQSClient } from "@aws-sdk/client-sqs";
 import {
   type Clock,
   type Config,
@@ -10,17 +9,18 @@ import {
   type EndingDeps,
   parseConfig,
   type SessionDeps,
+  type Sessions,
 } from "@concierge/core";
 import { createGitRemote } from "@concierge/git";
-import { createTimers, createWorkQueue } from "@concierge/queue";
-import { setupScript } from "@concierge/runner";
-import { SandboxSessionManager } from "@concierge/sessions";
 import { createDynamoStore } from "@concierge/store";
 import { Resource } from "sst";
-import { currentRequestId } from "./context.ts";
+import * as z from "zod";
+import { lazily } from "./lazy.ts";
 import { neverShow, neverShowSecretsOf } from "./mask.ts";
 import { createMetrics } from "./metrics.ts";
-import { createLazyProvider } from "./provider.ts";
+
+// A compiled schema parses a task some microseconds sooner, and takes milliseconds to compile: a cold start has fifteen.
+z.config({ jitless: true });
 
 const clock: Clock = {
   now: () => Date.now(),
@@ -30,13 +30,15 @@ const clock: Clock = {
     }),
 };
 
-/** What every function's verbs are given, from the environment and from `Resource` alone. */
-export function composeDeps(): EndingDeps & SessionDeps {
+/**
+ * What every function's verbs are given, from the environment and from `Resource` alone. The table is what every
+ * invocation needs; the rest is loaded when it is called.
+ */
+export async function composeDeps(): Promise<EndingDeps & SessionDeps> {
   neverShowSecretsOf(process.env);
   neverShow(Resource.SealingKey.value);
-  const config = withAgents(parseConfig(process.env));
+  const config = await withAgents(parseConfig(process.env));
   const store = createDynamoStore({ client: new DynamoDBClient(), tableName: Resource.Table.name, clock });
-  const client = new SQSClient();
   const deps = {
     config,
     clock,
@@ -47,20 +49,25 @@ export function composeDeps(): EndingDeps & SessionDeps {
       warm: () => createId("warm", clock.now()),
     },
     store,
-    work: createWorkQueue({ client, queueUrl: Resource.WorkQueue.url, requestId: currentRequestId }),
-    timers: createTimers({ client, queueUrl: Resource.TimerQueue.url, requestId: currentRequestId }),
+    work: lazily(async () => (await import("./queues.ts")).work),
+    timers: lazily(async () => (await import("./queues.ts")).timers),
     flags: createFlagReader({ store, clock }, config.flags),
     metrics: createMetrics(config.stage),
     sealer: createSealer(Resource.SealingKey.value),
-    provider: createLazyProvider(config.sandboxUrl),
+    provider: lazily(async () => (await import("./provider.ts")).createProvider(config.sandboxUrl)),
     git: createGitRemote(),
   };
-  return { ...deps, sessions: new SandboxSessionManager({ ...config, ...deps, keepOnShutdown: true }) };
+  const sessions = lazily<Sessions>(async () => {
+    const { SandboxSessionManager } = await import("@concierge/sessions");
+    return new SandboxSessionManager({ ...config, ...deps, keepOnShutdown: true });
+  });
+  return { ...deps, sessions };
 }
 
 /** What is installed into every sandbox: the agents it is to have, then what the operator says. */
-function withAgents(config: Config): Config {
+async function withAgents(config: Config): Promise<Config> {
   if (config.sandboxAgents.length === 0) return config;
+  const { setupScript } = await import("@concierge/runner");
   const agents = setupScript(config.sandboxAgents);
   return { ...config, setup: config.setup === undefined ? agents : `${agents}\n${config.setup}` };
 }

@@ -4,7 +4,7 @@ import { composeDeps } from "./compose.ts";
 import { inContext } from "./context.ts";
 import { log } from "./log.ts";
 
-const deps = composeDeps();
+const deps = await composeDeps();
 
 /** Time to write the report and to end what was begun. */
 const reserveMs = 10_000;

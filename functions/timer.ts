@@ -5,7 +5,7 @@ import { eachMessage } from "./batch.ts";
 import { composeDeps } from "./compose.ts";
 import { learn } from "./context.ts";
 
-const deps = composeDeps();
+const deps = await composeDeps();
 
 export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
   return await eachMessage(event, { name: "Timer", metrics: deps.metrics, work });

@@ -9,7 +9,7 @@ import { composeDeps } from "./compose.ts";
 import { currentRequestId, learn } from "./context.ts";
 import { required } from "./environment.ts";
 
-const composed = composeDeps();
+const composed = await composeDeps();
 const deps: LaunchDeps = {
   ...composed,
   webhooks: createWebhooks(composed.config),

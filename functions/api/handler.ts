@@ -10,4 +10,4 @@ const pages = { css: required("SWAGGER_UI_CSS_FILE"), script: required("SWAGGER_
 const adminKey = Resource.AdminApiKey.value;
 neverShow(adminKey);
 
-export const handler = streamHandle(createApp(composeDeps(), adminKey, pages));
+export const handler = streamHandle(createApp(await composeDeps(), adminKey, pages));

@@ -12,14 +12,16 @@ import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 
 export const problemSchema = z
-  .object({
-    type: z.string(),
-    title: z.string(),
-    status: z.int(),
-    code: z.string(),
-    detail: z.string(),
-    issues: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
-  })
+  .lazy(() =>
+    z.object({
+      type: z.string(),
+      title: z.string(),
+      status: z.int(),
+      code: z.string(),
+      detail: z.string(),
+      issues: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+    }),
+  )
   .meta({ id: "Problem" });
 
 /** Answers every error there is as RFC 9457 says; what is not ours to explain is told to the log, not to the caller. */

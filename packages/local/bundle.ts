@@ -1,7 +1,7 @@
 /**
  * Functions as they are shipped to Lambda: each in a directory of its own, with all that it needs and nothing
  * to be resolved outside of it. The options are those SST bundles with (pkg/runtime/node/build.go of its
- * source, with `splitting`), and one plugin more; `sst deploy` ships what this has written.
+ * source, with `splitting`), and two plugins more; `sst deploy` ships what this has written.
  */
 import { copyFile, mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -41,7 +41,7 @@ export async function bundleFunctions(
     async ([name, definition]): Promise<[string, Metafile]> => {
       const out = join(directory, name);
       await rm(out, { recursive: true, force: true });
-      const metafile = await bundle(moduleOf(definition.handler), out, plugins);
+      const metafile = await bundle(moduleOf(definition.handler), out, [shakeZod, leaveOut, ...plugins]);
       await writeFiles(definition, out, plugins);
       return [name, metafile];
     },
@@ -62,7 +62,7 @@ export async function bundleAside(topology: Topology) {
   }
 }
 
-/** Bundles one module as a function's is. */
+/** Bundles one module as SST would. */
 export async function bundle(
   module: string,
   directory: string,
@@ -81,7 +81,7 @@ export async function bundle(
     mainFields: ["module", "main"],
     external: ["sharp", "pg-native"],
     banner: { js: banner },
-    plugins: [shakeZod, ...plugins],
+    plugins: [...plugins],
   });
   return metafile;
 }
@@ -146,5 +146,20 @@ const shakeZod: Plugin = {
         loader: "js",
       };
     });
+  },
+};
+
+/**
+ * The AWS SDK's other sources of credentials: a function has its own in the environment, so they are never
+ * loaded; and Lambda has them, should they be. Every import of them would split what is shared once more, and
+ * a file more is a millisecond of a cold start.
+ */
+const leaveOut: Plugin = {
+  name: "leave-out",
+  setup({ onResolve }) {
+    const sources = /^@aws-sdk\/credential-provider-|^@smithy\/credential-provider-imds$/;
+    onResolve({ filter: sources }, ({ kind }) =>
+      kind === "dynamic-import" ? { external: true } : undefined,
+    );
   },
 };

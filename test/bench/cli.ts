@@ -1,6 +1,7 @@
 /** `npm run bench`: figures as ratios against a baseline of the same run. Only counts can fail it, times never do. */
 import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
+import { cold } from "./cold.ts";
 import { costs } from "./costs.ts";
 import { type Benchmark, formatTable, judge, type Result } from "./harness.ts";
 import { latency } from "./latency.ts";
@@ -18,6 +19,7 @@ const benchmarks: readonly Benchmark[] = [
   rooms,
   latency,
   costs,
+  cold,
   throughput,
   ready,
 ];

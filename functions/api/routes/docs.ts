@@ -1,8 +1,9 @@
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
+import type { RouteConfig } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import manifest from "../../package.json" with { type: "json" };
-import type { Info } from "../document.ts";
+import { describe, type Info } from "../document.ts";
 import type { Router } from "../router.ts";
 
 const page = `<!doctype html>
@@ -36,10 +37,13 @@ const info: Info = {
 };
 
 /** The contract, made from the schemas the routes parse with, and a page to read it on and try it, with no network. */
-export function registerDocs(app: Router, files: DocsFiles): void {
+export function registerDocs(
+  app: Router,
+  files: DocsFiles,
+  routes: () => Promise<readonly RouteConfig[]>,
+): void {
   app.get("/openapi.json", async (c) => {
-    const { describe } = await import("../document.ts");
-    return c.json(describe(info, app.described));
+    return c.json(describe(info, await routes()));
   });
   app.get("/docs", (c) => c.html(page));
   app.get("/docs/start.js", (c) =>

@@ -9,43 +9,49 @@ export interface UsageRecord {
   counters: Counters;
 }
 
-const amount = z.object({
-  vcpuSeconds: z.number(),
-  gbHours: z.number(),
-  creations: z.int(),
-  usd: z.number(),
-});
+const amount = z.lazy(() =>
+  z.object({
+    vcpuSeconds: z.number(),
+    gbHours: z.number(),
+    creations: z.int(),
+    usd: z.number(),
+  }),
+);
 
-export const dayCostSchema = z.object({
-  day: z.iso.date(),
-  userId: z.string(),
-  turns: z.int(),
-  /** Turns by how they got their sandbox. */
-  origins: z.record(z.string(), z.int()),
-  used: amount,
-  /** The same turns, each in a sandbox of its own, made for it and deleted after it. */
-  perMessage: amount,
-  /** The part of the sandbox-per-message vCPU-seconds that was not used. */
-  savedRatio: z.number(),
-});
+export const dayCostSchema = z.lazy(() =>
+  z.object({
+    day: z.iso.date(),
+    userId: z.string(),
+    turns: z.int(),
+    /** Turns by how they got their sandbox. */
+    origins: z.record(z.string(), z.int()),
+    used: amount,
+    /** The same turns, each in a sandbox of its own, made for it and deleted after it. */
+    perMessage: amount,
+    /** The part of the sandbox-per-message vCPU-seconds that was not used. */
+    savedRatio: z.number(),
+  }),
+);
 
 export const costsSchema = z
-  .object({
-    from: z.iso.date(),
-    to: z.iso.date(),
-    items: z.array(dayCostSchema),
-    total: z.object({ turns: z.int(), used: amount, perMessage: amount, savedRatio: z.number() }),
-    /** The prices of each day that is in the list. */
-    prices: z.array(
-      z.object({
-        from: z.iso.date(),
-        source: z.string(),
-        vcpuSecondUsd: z.number(),
-        gbHourUsd: z.number(),
-        creationUsd: z.number(),
-      }),
-    ),
-  })
+  .lazy(() =>
+    z.object({
+      from: z.iso.date(),
+      to: z.iso.date(),
+      items: z.array(dayCostSchema),
+      total: z.object({ turns: z.int(), used: amount, perMessage: amount, savedRatio: z.number() }),
+      /** The prices of each day that is in the list. */
+      prices: z.array(
+        z.object({
+          from: z.iso.date(),
+          source: z.string(),
+          vcpuSecondUsd: z.number(),
+          gbHourUsd: z.number(),
+          creationUsd: z.number(),
+        }),
+      ),
+    }),
+  )
   .meta({ id: "Costs" });
 
 export type Amount = z.infer<typeof amount>;

@@ -5,12 +5,14 @@ export const streams = ["stdout", "stderr"] as const;
 const text = z.string();
 
 /** What an adapter understood of its agent's stream. */
-export const agentEventSchema = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("text"), text }),
-  z.object({ kind: z.literal("tool_use"), name: text, input: text }),
-  z.object({ kind: z.literal("tool_result"), ok: z.boolean(), text }),
-  z.object({ kind: z.literal("result"), ok: z.boolean(), text }),
-]);
+export const agentEventSchema = z.lazy(() =>
+  z.discriminatedUnion("kind", [
+    z.object({ kind: z.literal("text"), text }),
+    z.object({ kind: z.literal("tool_use"), name: text, input: text }),
+    z.object({ kind: z.literal("tool_result"), ok: z.boolean(), text }),
+    z.object({ kind: z.literal("result"), ok: z.boolean(), text }),
+  ]),
+);
 
 export type AgentEvent = z.infer<typeof agentEventSchema>;
 
@@ -48,13 +50,15 @@ export type EventRecord = OutputBatch | ProgressRecord;
 const event = { cursor: z.string(), at: z.iso.datetime(), turn: z.int().positive() };
 
 export const eventSchema = z
-  .discriminatedUnion("type", [
-    z.object({ ...event, type: z.literal("status"), status: z.string(), note: z.string().optional() }),
-    z.object({ ...event, type: z.literal("progress"), step: z.string(), detail: z.string() }),
-    z.object({ ...event, type: z.literal("output"), stream: z.enum(streams), text: z.string() }),
-    z.object({ ...event, type: z.literal("agent"), agent: agentEventSchema }),
-    z.object({ ...event, type: z.literal("notice"), code: z.string(), detail: z.string() }),
-  ])
+  .lazy(() =>
+    z.discriminatedUnion("type", [
+      z.object({ ...event, type: z.literal("status"), status: z.string(), note: z.string().optional() }),
+      z.object({ ...event, type: z.literal("progress"), step: z.string(), detail: z.string() }),
+      z.object({ ...event, type: z.literal("output"), stream: z.enum(streams), text: z.string() }),
+      z.object({ ...event, type: z.literal("agent"), agent: agentEventSchema }),
+      z.object({ ...event, type: z.literal("notice"), code: z.string(), detail: z.string() }),
+    ]),
+  )
   .meta({ id: "Event" });
 
 export type TaskEvent = z.infer<typeof eventSchema>;

@@ -1,12 +1,14 @@
 import * as z from "zod";
 
 /** A user's key. Only its hash is kept. */
-export const keySchema = z.object({
-  id: z.string(),
-  userId: z.string(),
-  admin: z.boolean(),
-  hash: z.string(),
-  createdAt: z.int().nonnegative(),
-});
+export const keySchema = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    userId: z.string(),
+    admin: z.boolean(),
+    hash: z.string(),
+    createdAt: z.int().nonnegative(),
+  }),
+);
 
 export type Key = z.infer<typeof keySchema>;

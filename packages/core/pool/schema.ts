@@ -13,17 +13,19 @@ const made = {
  * A sandbox that was made ahead, for nobody. Once claimed it is one session's for ever: the record stays, so that
  * whoever finds the sandbox can find the session too.
  */
-export const warmSchema = z.discriminatedUnion("state", [
-  z.object({ state: z.literal("creating"), ...made }),
-  z.object({ state: z.literal("ready"), ...made, sessionId: z.string() }),
-  z.object({
-    state: z.literal("claimed"),
-    ...made,
-    claimedAt: time,
-    userId: z.string(),
-    sessionKey: z.string(),
-  }),
-]);
+export const warmSchema = z.lazy(() =>
+  z.discriminatedUnion("state", [
+    z.object({ state: z.literal("creating"), ...made }),
+    z.object({ state: z.literal("ready"), ...made, sessionId: z.string() }),
+    z.object({
+      state: z.literal("claimed"),
+      ...made,
+      claimedAt: time,
+      userId: z.string(),
+      sessionKey: z.string(),
+    }),
+  ]),
+);
 
 export type WarmSandbox = z.infer<typeof warmSchema>;
 export type UnclaimedWarmSandbox = Exclude<WarmSandbox, { state: "claimed" }>;
@@ -32,13 +34,15 @@ export const isUnclaimed = (warm: WarmSandbox): warm is UnclaimedWarmSandbox => 
 export type ReadyWarmSandbox = Extract<WarmSandbox, { state: "ready" }>;
 
 /** The right to one sandbox. There are as many numbers as there may be sandboxes. */
-export const slotSchema = z.object({
-  number: z.int().nonnegative(),
-  name: z.string(),
-  at: time,
-  userId: z.string().optional(),
-  sessionKey: z.string().optional(),
-  pool: z.enum(["warm", "base"]).optional(),
-});
+export const slotSchema = z.lazy(() =>
+  z.object({
+    number: z.int().nonnegative(),
+    name: z.string(),
+    at: time,
+    userId: z.string().optional(),
+    sessionKey: z.string().optional(),
+    pool: z.enum(["warm", "base"]).optional(),
+  }),
+);
 
 export type Slot = z.infer<typeof slotSchema>;

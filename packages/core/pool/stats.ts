@@ -5,22 +5,24 @@ import { inParallel } from "../parallel.ts";
 import { whoHolds } from "../session/release.ts";
 
 export const poolSchema = z
-  .object({
-    /** Sandboxes that count against the cap. */
-    total: z.int(),
-    /** Of sessions and ready to be used, with or without a turn in them. */
-    ready: z.int(),
-    leased: z.int(),
-    idle: z.int(),
-    /** Made ahead, for nobody yet. */
-    warm: z.int(),
-    creating: z.int(),
-    max: z.int(),
-    /** How long the longest unused one has not been used. */
-    oldestIdleMs: z.int().nullable(),
-    /** Turns that went on in the room they had, of all turns of today and yesterday. */
-    reuseRate: z.number().nullable(),
-  })
+  .lazy(() =>
+    z.object({
+      /** Sandboxes that count against the cap. */
+      total: z.int(),
+      /** Of sessions and ready to be used, with or without a turn in them. */
+      ready: z.int(),
+      leased: z.int(),
+      idle: z.int(),
+      /** Made ahead, for nobody yet. */
+      warm: z.int(),
+      creating: z.int(),
+      max: z.int(),
+      /** How long the longest unused one has not been used. */
+      oldestIdleMs: z.int().nullable(),
+      /** Turns that went on in the room they had, of all turns of today and yesterday. */
+      reuseRate: z.number().nullable(),
+    }),
+  )
   .meta({ id: "Pool" });
 
 export type Pool = z.infer<typeof poolSchema>;

@@ -15,24 +15,26 @@ const atOnce = 8;
 const perSweep = 200;
 
 export const reapReportSchema = z
-  .object({
-    dryRun: z.boolean(),
-    /** Due tasks by what was done to them. */
-    tasks: z.record(z.string(), z.int()),
-    /** Due sessions by what became of their sandboxes. */
-    sessions: z.record(z.string(), z.int()),
-    /** Sandboxes of this stage that no session names. */
-    orphans: z.array(z.string()),
-    /** Idle sessions released because there were too many sandboxes. */
-    evicted: z.int(),
-    /** Sandboxes made ahead. */
-    warmed: z.int(),
-    /** What could not be done now, and is tried again next time. */
-    failures: z.array(z.string()),
-    /** False where time ran out: the next sweep goes on. */
-    complete: z.boolean(),
-    durationMs: z.int(),
-  })
+  .lazy(() =>
+    z.object({
+      dryRun: z.boolean(),
+      /** Due tasks by what was done to them. */
+      tasks: z.record(z.string(), z.int()),
+      /** Due sessions by what became of their sandboxes. */
+      sessions: z.record(z.string(), z.int()),
+      /** Sandboxes of this stage that no session names. */
+      orphans: z.array(z.string()),
+      /** Idle sessions released because there were too many sandboxes. */
+      evicted: z.int(),
+      /** Sandboxes made ahead. */
+      warmed: z.int(),
+      /** What could not be done now, and is tried again next time. */
+      failures: z.array(z.string()),
+      /** False where time ran out: the next sweep goes on. */
+      complete: z.boolean(),
+      durationMs: z.int(),
+    }),
+  )
   .meta({ id: "ReapReport" });
 
 export type ReapReport = z.infer<typeof reapReportSchema>;

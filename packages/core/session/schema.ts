@@ -11,75 +11,81 @@ const sandbox = {
 };
 
 /** The session's one sandbox. It is `creating` from before the provider is asked, so that none exists unnamed. */
-export const sandboxSchema = z.discriminatedUnion("state", [
-  z.object({
-    state: z.literal("creating"),
-    ...sandbox,
-    /** Whoever makes it, and until when it is his: whoever else wants the session waits for him. */
-    by: z.string(),
-    until: time,
-    /** What it is made from, where the session moves with all it has. */
-    snapshotId: z.string().optional(),
-  }),
-  z.object({
-    state: z.literal("ready"),
-    ...sandbox,
-    sessionId: z.string(),
-    origin: z.enum(origins),
-    startedAt: time,
-    expiresAt: time,
-    /** When its expiry was last pushed out. */
-    extendedAt: time,
-    /** Who is extending or moving it, and until when it is his to: whoever else wants it waits for him. */
-    busy: z.object({ by: z.string(), until: time }).optional(),
-  }),
-  z.object({ state: z.literal("releasing"), ...sandbox }),
-]);
+export const sandboxSchema = z.lazy(() =>
+  z.discriminatedUnion("state", [
+    z.object({
+      state: z.literal("creating"),
+      ...sandbox,
+      /** Whoever makes it, and until when it is his: whoever else wants the session waits for him. */
+      by: z.string(),
+      until: time,
+      /** What it is made from, where the session moves with all it has. */
+      snapshotId: z.string().optional(),
+    }),
+    z.object({
+      state: z.literal("ready"),
+      ...sandbox,
+      sessionId: z.string(),
+      origin: z.enum(origins),
+      startedAt: time,
+      expiresAt: time,
+      /** When its expiry was last pushed out. */
+      extendedAt: time,
+      /** Who is extending or moving it, and until when it is his to: whoever else wants it waits for him. */
+      busy: z.object({ by: z.string(), until: time }).optional(),
+    }),
+    z.object({ state: z.literal("releasing"), ...sandbox }),
+  ]),
+);
 
 /**
  * Who has the session. A lease is held as long as its task is at that turn and has not ended, so ending a turn
  * releases it by that same write; `at` makes each holding distinct for those who mean to take a dead one over.
  */
-export const leaseSchema = z.object({ taskId: z.string(), turn: z.int().positive(), at: time });
+export const leaseSchema = z.lazy(() => z.object({ taskId: z.string(), turn: z.int().positive(), at: time }));
 
 /** What is in a sandbox, as it was found when it was last looked at: names and versions, no values. */
-export const environmentSchema = z.object({
-  /** The provider session it was found in. */
-  sandbox: z.string(),
-  probedAt: time,
-  /** What a light look finds, too: where it is another, the rest is not to be trusted. */
-  fingerprint: z.string(),
-  versions: z.record(z.string(), z.string()),
-  agents: z.array(z.string()),
-  variables: z.array(z.string()),
-});
+export const environmentSchema = z.lazy(() =>
+  z.object({
+    /** The provider session it was found in. */
+    sandbox: z.string(),
+    probedAt: time,
+    /** What a light look finds, too: where it is another, the rest is not to be trusted. */
+    fingerprint: z.string(),
+    versions: z.record(z.string(), z.string()),
+    agents: z.array(z.string()),
+    variables: z.array(z.string()),
+  }),
+);
 
-export const sessionSchema = z.object({
-  userId: z.string(),
-  key: z.string(),
-  epoch: z.int().nonnegative(),
-  sandbox: sandboxSchema.optional(),
-  lease: leaseSchema.optional(),
-  /** Names given up while their create may still have been under way: looked for again until it can not be any more. */
-  tombstones: z.array(z.object({ name: z.string(), until: time })).optional(),
-  /** What became of the sandbox it had, while it has none. */
-  lost: z.enum(["gone", "released"]).optional(),
-  /** The files of its last sandbox, while it is on the move and has no other yet. */
-  snapshotId: z.string().optional(),
-  environment: environmentSchema.optional(),
-  createdAt: time,
-  lastUsedAt: time,
-  /** Since when nobody had used it when it was last taken. */
-  idleSince: time.optional(),
-  /** It is not to be given up for idleness before this: someone asked. */
-  keptUntil: time.optional(),
-  /** When its agent's conversation was begun afresh. */
-  resetAt: time.optional(),
-  /** Deleted by its user; the item stays, so that no name of a sandbox comes twice. */
-  deletedAt: time.optional(),
-  dueAt: time.optional(),
-  expiresAt: time,
-});
+export const sessionSchema = z.lazy(() =>
+  z.object({
+    userId: z.string(),
+    key: z.string(),
+    epoch: z.int().nonnegative(),
+    sandbox: sandboxSchema.optional(),
+    lease: leaseSchema.optional(),
+    /** Names given up while their create may still have been under way: looked for again until it can not be any more. */
+    tombstones: z.array(z.object({ name: z.string(), until: time })).optional(),
+    /** What became of the sandbox it had, while it has none. */
+    lost: z.enum(["gone", "released"]).optional(),
+    /** The files of its last sandbox, while it is on the move and has no other yet. */
+    snapshotId: z.string().optional(),
+    environment: environmentSchema.optional(),
+    createdAt: time,
+    lastUsedAt: time,
+    /** Since when nobody had used it when it was last taken. */
+    idleSince: time.optional(),
+    /** It is not to be given up for idleness before this: someone asked. */
+    keptUntil: time.optional(),
+    /** When its agent's conversation was begun afresh. */
+    resetAt: time.optional(),
+    /** Deleted by its user; the item stays, so that no name of a sandbox comes twice. */
+    deletedAt: time.optional(),
+    dueAt: time.optional(),
+    expiresAt: time,
+  }),
+);
 
 export type Session = z.infer<typeof sessionSchema>;
 export type Lease = z.infer<typeof leaseSchema>;

@@ -6,39 +6,41 @@ const instant = z.iso.datetime();
 
 /** A session as the API shows it. */
 export const sessionViewSchema = z
-  .object({
-    key: z.string(),
-    epoch: z.int(),
-    /** It has a sandbox that a turn can begin in at once. */
-    isReady: z.boolean(),
-    sandbox: z
-      .object({
-        name: z.string(),
-        state: z.enum(["creating", "ready", "releasing"]),
-        origin: z.enum(origins).nullable(),
-        createdAt: instant,
-        expiresAt: instant.nullable(),
-      })
-      .nullable(),
-    /** The turn that has it. */
-    lease: z.object({ taskId: z.string(), turn: z.int() }).nullable(),
-    /** What the sandbox said, where it was asked. */
-    health: z.enum(["healthy", "resumable", "gone", "unknown"]).nullable(),
-    environment: z
-      .object({
-        probedAt: instant,
-        versions: z.record(z.string(), z.string()),
-        agents: z.array(z.string()),
-        variables: z.array(z.string()),
-      })
-      .nullable(),
-    createdAt: instant,
-    lastUsedAt: instant,
-    /** How long nobody has used it; null while a turn has it. */
-    idleMs: z.int().nullable(),
-    keptUntil: instant.nullable(),
-    resetAt: instant.nullable(),
-  })
+  .lazy(() =>
+    z.object({
+      key: z.string(),
+      epoch: z.int(),
+      /** It has a sandbox that a turn can begin in at once. */
+      isReady: z.boolean(),
+      sandbox: z
+        .object({
+          name: z.string(),
+          state: z.enum(["creating", "ready", "releasing"]),
+          origin: z.enum(origins).nullable(),
+          createdAt: instant,
+          expiresAt: instant.nullable(),
+        })
+        .nullable(),
+      /** The turn that has it. */
+      lease: z.object({ taskId: z.string(), turn: z.int() }).nullable(),
+      /** What the sandbox said, where it was asked. */
+      health: z.enum(["healthy", "resumable", "gone", "unknown"]).nullable(),
+      environment: z
+        .object({
+          probedAt: instant,
+          versions: z.record(z.string(), z.string()),
+          agents: z.array(z.string()),
+          variables: z.array(z.string()),
+        })
+        .nullable(),
+      createdAt: instant,
+      lastUsedAt: instant,
+      /** How long nobody has used it; null while a turn has it. */
+      idleMs: z.int().nullable(),
+      keptUntil: instant.nullable(),
+      resetAt: instant.nullable(),
+    }),
+  )
   .meta({ id: "Session" });
 
 export type SessionView = z.infer<typeof sessionViewSchema>;

@@ -35,46 +35,56 @@ export type Origin = (typeof origins)[number];
 
 const time = z.int().nonnegative();
 
-export const taskErrorSchema = z.object({ code: z.enum(taskErrorCodes), detail: z.string() });
+// Here and elsewhere schemas are made by their first use: all of them take longer than a request does.
 
-export const resultSchema = z.object({
-  exitCode: z.int().nullable(),
-  text: z.string(),
-  commit: z.string().nullable(),
-  branch: z.string().nullable(),
-  pushed: z.boolean(),
-});
+export const taskErrorSchema = z.lazy(() => z.object({ code: z.enum(taskErrorCodes), detail: z.string() }));
 
-export const sandboxUseSchema = z.object({
-  name: z.string(),
-  sessionId: z.string(),
-  origin: z.enum(origins),
-  epoch: z.int().positive(),
-  /** How long it took to get it, and each step of that. */
-  initMs: time.optional(),
-  steps: z.record(z.string(), time).optional(),
-  /** How long the sandbox had been kept for nobody before this turn, and why it is not the one before. */
-  idleMs: time.optional(),
-  replaced: z.string().optional(),
-});
+export const resultSchema = z.lazy(() =>
+  z.object({
+    exitCode: z.int().nullable(),
+    text: z.string(),
+    commit: z.string().nullable(),
+    branch: z.string().nullable(),
+    pushed: z.boolean(),
+  }),
+);
+
+export const sandboxUseSchema = z.lazy(() =>
+  z.object({
+    name: z.string(),
+    sessionId: z.string(),
+    origin: z.enum(origins),
+    epoch: z.int().positive(),
+    /** How long it took to get it, and each step of that. */
+    initMs: time.optional(),
+    steps: z.record(z.string(), time).optional(),
+    /** How long the sandbox had been kept for nobody before this turn, and why it is not the one before. */
+    idleMs: time.optional(),
+    replaced: z.string().optional(),
+  }),
+);
 
 /** A worker's hold on a turn it provisions: another may take it over once `until` has passed. */
-export const claimSchema = z.object({ id: z.string(), until: time });
+export const claimSchema = z.lazy(() => z.object({ id: z.string(), until: time }));
 
 /** What is pushed, and where to: enough to look the outcome up without the sandbox. */
-export const pushSchema = z.object({
-  commit: z.string(),
-  branch: z.string(),
-  exitCode: z.int(),
-  text: z.string(),
-});
+export const pushSchema = z.lazy(() =>
+  z.object({
+    commit: z.string(),
+    branch: z.string(),
+    exitCode: z.int(),
+    text: z.string(),
+  }),
+);
 
-export const repoSchema = z.object({
-  url: z.string(),
-  baseBranch: z.string().optional(),
-  branch: z.string(),
-  push: z.boolean(),
-});
+export const repoSchema = z.lazy(() =>
+  z.object({
+    url: z.string(),
+    baseBranch: z.string().optional(),
+    branch: z.string(),
+    push: z.boolean(),
+  }),
+);
 
 const ended = {
   endedAt: time,
@@ -84,98 +94,110 @@ const ended = {
 };
 
 /** What a task's turn is doing. A field that a status does not have is dropped where it is read. */
-export const stateSchema = z.discriminatedUnion("status", [
-  z.object({ status: z.literal("queued") }),
-  z.object({ status: z.literal("provisioning"), claim: claimSchema }),
-  z.object({ status: z.literal("running"), commandId: z.string() }),
-  /** The push is granted; until `finalizeBy` its outcome is the runner's to tell, then it is looked up. */
-  z.object({ status: z.literal("finalizing"), push: pushSchema, finalizeBy: time }),
-  /** No push is granted and no output taken from here on; the outcome is written once the death is proven. */
-  z.object({
-    status: z.literal("stopping"),
-    outcome: z.enum(["stopped", "timed_out", "failed"]),
-    error: taskErrorSchema,
-    attempts: z.int().nonnegative(),
-  }),
-  z.object({ status: z.literal("succeeded"), ...ended }),
-  z.object({ status: z.literal("failed"), ...ended, error: taskErrorSchema }),
-  z.object({ status: z.literal("stopped"), ...ended, error: taskErrorSchema }),
-  z.object({ status: z.literal("timed_out"), ...ended, error: taskErrorSchema }),
-]);
+export const stateSchema = z.lazy(() =>
+  z.discriminatedUnion("status", [
+    z.object({ status: z.literal("queued") }),
+    z.object({ status: z.literal("provisioning"), claim: claimSchema }),
+    z.object({ status: z.literal("running"), commandId: z.string() }),
+    /** The push is granted; until `finalizeBy` its outcome is the runner's to tell, then it is looked up. */
+    z.object({ status: z.literal("finalizing"), push: pushSchema, finalizeBy: time }),
+    /** No push is granted and no output taken from here on; the outcome is written once the death is proven. */
+    z.object({
+      status: z.literal("stopping"),
+      outcome: z.enum(["stopped", "timed_out", "failed"]),
+      error: taskErrorSchema,
+      attempts: z.int().nonnegative(),
+    }),
+    z.object({ status: z.literal("succeeded"), ...ended }),
+    z.object({ status: z.literal("failed"), ...ended, error: taskErrorSchema }),
+    z.object({ status: z.literal("stopped"), ...ended, error: taskErrorSchema }),
+    z.object({ status: z.literal("timed_out"), ...ended, error: taskErrorSchema }),
+  ]),
+);
 
 /** What a turn's agent says it used; costs are dollars. */
-export const usageSchema = z.object({
-  inputTokens: z.int().nonnegative(),
-  outputTokens: z.int().nonnegative(),
-  costUsd: z.number().nonnegative(),
-});
+export const usageSchema = z.lazy(() =>
+  z.object({
+    inputTokens: z.int().nonnegative(),
+    outputTokens: z.int().nonnegative(),
+    costUsd: z.number().nonnegative(),
+  }),
+);
 
-export const phaseSchema = z.object({
-  turn: z.int().positive(),
-  status: z.enum(statuses),
-  at: time,
-  by: z.enum(actors),
-  note: z.string().optional(),
-});
+export const phaseSchema = z.lazy(() =>
+  z.object({
+    turn: z.int().positive(),
+    status: z.enum(statuses),
+    at: time,
+    by: z.enum(actors),
+    note: z.string().optional(),
+  }),
+);
 
-export const noticeSchema = z.object({
-  code: z.string(),
-  detail: z.string(),
-  turn: z.int().positive(),
-  at: time,
-});
+export const noticeSchema = z.lazy(() =>
+  z.object({
+    code: z.string(),
+    detail: z.string(),
+    turn: z.int().positive(),
+    at: time,
+  }),
+);
 
-export const limitsSchema = z.object({
-  maxDurationMs: z.int(),
-  inactivityMs: z.int(),
-  maxCostUsd: z.number().optional(),
-});
+export const limitsSchema = z.lazy(() =>
+  z.object({
+    maxDurationMs: z.int(),
+    inactivityMs: z.int(),
+    maxCostUsd: z.number().optional(),
+  }),
+);
 
-export const taskSchema = z.object({
-  id: z.string(),
-  userId: z.string(),
-  sessionKey: z.string(),
-  agent: z.enum(agents),
-  prompt: z.string(),
-  keepAlive: z.boolean(),
-  limits: limitsSchema,
-  metadata: z.record(z.string(), z.string()),
-  repo: repoSchema.optional(),
-  /** The turn's `env` and git credential, encrypted; gone when the turn ends. */
-  sealed: z.string().optional(),
-  /** Who has the credential to clone with: it is handed to the first who asks, before there is an agent to ask for it. */
-  cloneNonce: z.string().optional(),
-  turn: z.int().positive(),
-  state: stateSchema,
-  /** The sandbox this turn has, from when it is known. */
-  sandbox: sandboxUseSchema.optional(),
-  createdAt: time,
-  deadlineAt: time,
-  lastActivityAt: time,
-  startedAt: time.optional(),
-  /** The newest batch of this turn's output that is committed: a batch behind it does not exist for a reader. */
-  outputSeq: z.int().nonnegative(),
-  /** The same for the turns before. */
-  past: z.array(z.object({ turn: z.int().positive(), outputSeq: z.int().nonnegative() })),
-  phases: z.array(phaseSchema),
-  /** How many phases there ever were; `phases` holds the newest of them. */
-  phaseCount: z.int().nonnegative(),
-  notices: z.array(noticeSchema),
-  /** The agent's own conversation, and the sandbox that has it. */
-  conversation: z.object({ id: z.string(), sandbox: z.string(), at: time }).optional(),
-  /** What this turn's agent used, and those of the turns before. */
-  usage: usageSchema.optional(),
-  pastUsage: usageSchema.optional(),
-  /** Hosts it may reach beside those it needs anyway. */
-  network: z.object({ allow: z.array(z.string()) }).optional(),
-  /** Where the end of each turn is told. */
-  webhook: z.object({ url: z.string() }).optional(),
-  /** The newest turn whose use of its sandbox was counted. */
-  countedTurn: z.int().nonnegative().optional(),
-  /** When someone must look at this task again; absent once it has ended. */
-  dueAt: time.optional(),
-  expiresAt: time,
-});
+export const taskSchema = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    userId: z.string(),
+    sessionKey: z.string(),
+    agent: z.enum(agents),
+    prompt: z.string(),
+    keepAlive: z.boolean(),
+    limits: limitsSchema,
+    metadata: z.record(z.string(), z.string()),
+    repo: repoSchema.optional(),
+    /** The turn's `env` and git credential, encrypted; gone when the turn ends. */
+    sealed: z.string().optional(),
+    /** Who has the credential to clone with: it is handed to the first who asks, before there is an agent to ask for it. */
+    cloneNonce: z.string().optional(),
+    turn: z.int().positive(),
+    state: stateSchema,
+    /** The sandbox this turn has, from when it is known. */
+    sandbox: sandboxUseSchema.optional(),
+    createdAt: time,
+    deadlineAt: time,
+    lastActivityAt: time,
+    startedAt: time.optional(),
+    /** The newest batch of this turn's output that is committed: a batch behind it does not exist for a reader. */
+    outputSeq: z.int().nonnegative(),
+    /** The same for the turns before. */
+    past: z.array(z.object({ turn: z.int().positive(), outputSeq: z.int().nonnegative() })),
+    phases: z.array(phaseSchema),
+    /** How many phases there ever were; `phases` holds the newest of them. */
+    phaseCount: z.int().nonnegative(),
+    notices: z.array(noticeSchema),
+    /** The agent's own conversation, and the sandbox that has it. */
+    conversation: z.object({ id: z.string(), sandbox: z.string(), at: time }).optional(),
+    /** What this turn's agent used, and those of the turns before. */
+    usage: usageSchema.optional(),
+    pastUsage: usageSchema.optional(),
+    /** Hosts it may reach beside those it needs anyway. */
+    network: z.object({ allow: z.array(z.string()) }).optional(),
+    /** Where the end of each turn is told. */
+    webhook: z.object({ url: z.string() }).optional(),
+    /** The newest turn whose use of its sandbox was counted. */
+    countedTurn: z.int().nonnegative().optional(),
+    /** When someone must look at this task again; absent once it has ended. */
+    dueAt: time.optional(),
+    expiresAt: time,
+  }),
+);
 
 export type Task = z.infer<typeof taskSchema>;
 export type TaskState = z.infer<typeof stateSchema>;

@@ -3,10 +3,12 @@ import type { GitCredential } from "../ports.ts";
 import type { Sealer } from "../seal.ts";
 import type { Task } from "./schema.ts";
 
-const secretsSchema = z.object({
-  env: z.record(z.string(), z.string()).optional(),
-  git: z.object({ username: z.string(), token: z.string() }).optional(),
-});
+const secretsSchema = z.lazy(() =>
+  z.object({
+    env: z.record(z.string(), z.string()).optional(),
+    git: z.object({ username: z.string(), token: z.string() }).optional(),
+  }),
+);
 
 /** What a turn is given that must be nowhere in clear. */
 export interface Secrets {

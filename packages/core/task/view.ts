@@ -18,43 +18,45 @@ const duration = z.int().nonnegative().nullable();
 
 /** A task as the API shows it. */
 export const taskViewSchema = z
-  .object({
-    id: z.string(),
-    status: z.enum(statuses),
-    turn: z.int(),
-    agent: z.enum(agents),
-    sessionKey: z.string(),
-    keepAlive: z.boolean(),
-    prompt: z.string(),
-    limits: limitsSchema,
-    metadata: z.record(z.string(), z.string()),
-    sandbox: z.object({ name: z.string(), origin: z.enum(origins), epoch: z.int() }).nullable(),
-    createdAt: instant,
-    startedAt: instant.nullable(),
-    endedAt: instant.nullable(),
-    deadlineAt: instant,
-    lastActivityAt: instant,
-    phases: z.array(
-      z.object({
-        turn: z.int(),
-        status: z.enum(statuses),
-        at: instant,
-        by: z.enum(actors),
-        note: z.string().optional(),
+  .lazy(() =>
+    z.object({
+      id: z.string(),
+      status: z.enum(statuses),
+      turn: z.int(),
+      agent: z.enum(agents),
+      sessionKey: z.string(),
+      keepAlive: z.boolean(),
+      prompt: z.string(),
+      limits: limitsSchema,
+      metadata: z.record(z.string(), z.string()),
+      sandbox: z.object({ name: z.string(), origin: z.enum(origins), epoch: z.int() }).nullable(),
+      createdAt: instant,
+      startedAt: instant.nullable(),
+      endedAt: instant.nullable(),
+      deadlineAt: instant,
+      lastActivityAt: instant,
+      phases: z.array(
+        z.object({
+          turn: z.int(),
+          status: z.enum(statuses),
+          at: instant,
+          by: z.enum(actors),
+          note: z.string().optional(),
+        }),
+      ),
+      timings: z.object({
+        queuedMs: duration,
+        provisionMs: duration,
+        agentMs: duration,
+        finalizeMs: duration,
+        stopMs: duration,
       }),
-    ),
-    timings: z.object({
-      queuedMs: duration,
-      provisionMs: duration,
-      agentMs: duration,
-      finalizeMs: duration,
-      stopMs: duration,
+      result: resultSchema.nullable(),
+      error: taskErrorSchema.nullable(),
+      usage: z.object({ inputTokens: z.int(), outputTokens: z.int(), costUsd: z.number() }),
+      notices: z.array(z.object({ code: z.string(), detail: z.string(), turn: z.int() })),
     }),
-    result: resultSchema.nullable(),
-    error: taskErrorSchema.nullable(),
-    usage: z.object({ inputTokens: z.int(), outputTokens: z.int(), costUsd: z.number() }),
-    notices: z.array(z.object({ code: z.string(), detail: z.string(), turn: z.int() })),
-  })
+  )
   .meta({ id: "Task" });
 
 export type TaskView = z.infer<typeof taskViewSchema>;

@@ -1,0 +1,35 @@
+// One cold start: loads a bundle, has it answer one request, and says when. Plain JavaScript, so that the time
+// is the bundle's.
+import { Writable } from "node:stream";
+
+const [, , module, path, key] = process.argv;
+const began = performance.now();
+let prelude;
+globalThis.awslambda = {
+  streamifyResponse: (handler) => handler,
+  HttpResponseStream: {
+    from(stream, given) {
+      prelude = given;
+      return stream;
+    },
+  },
+};
+const { handler } = await import(module);
+const loaded = performance.now();
+
+const body = new Writable({ write: (_chunk, _encoding, done) => done() });
+const http = { method: "GET", path, sourceIp: "127.0.0.1" };
+const event = {
+  version: "2.0",
+  rawPath: path,
+  rawQueryString: "",
+  headers: { host: "127.0.0.1", authorization: `Bearer ${key}` },
+  requestContext: { http, domainName: "127.0.0.1", requestId: "request" },
+  isBase64Encoded: false,
+};
+await handler(event, body, { awsRequestId: "request" });
+// From when the process began, as `performance` counts.
+const answered = performance.now();
+const files = globalThis.filesLoaded ?? [];
+process.send({ status: prelude?.statusCode, loadMs: loaded - began, answeredMs: answered, files });
+process.disconnect();
