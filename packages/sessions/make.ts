@@ -127,6 +127,7 @@ async function create(tried: Attempt, replaced: Replaced | undefined): Promise<R
     // Only now: whoever lost the session meanwhile must not take from it what another turn may be running in.
     await removeOld(tried, intent.item, { keepSnapshots: snapshotId !== undefined });
     const slot = await confirmSlot(deps, taken, name, owner);
+    if (slot === undefined) return undefined;
     const made = { ...(await makeFrom(tried, name, createdAt, snapshotId)), slot };
     const isOurs = await isReady(tried, intent.item, made);
     const kept = made.origin === "snapshot" && snapshotId !== undefined;

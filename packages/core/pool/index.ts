@@ -48,7 +48,9 @@ async function makeWarm(deps: SandboxDeps): Promise<boolean> {
   if (taken === undefined) return false;
   const named = { name, createdAt, expiresAt: createdAt + config.sandboxMaxMs, slot: taken };
   if (!(await store.createWarm({ state: "creating", ...named }))) return false;
-  const made = { ...named, slot: await confirmSlot(deps, taken, name, { pool: "warm" }) };
+  const slot = await confirmSlot(deps, taken, name, { pool: "warm" });
+  if (slot === undefined) return false;
+  const made = { ...named, slot };
   const tags = { app, stage: config.stage, pool: "warm" };
   const timeoutMs = config.sandboxMaxMs;
   const { sandbox } = await makeSandbox(deps, { name, tags, timeoutMs }, silently);

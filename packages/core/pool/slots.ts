@@ -18,8 +18,21 @@ export type SlotOwner = { userId: string; sessionKey: string } | { pool: "warm" 
  * the least recently used session that nobody holds is released for it; where there is none, that is a `NoRoomError`,
  * and nothing was made.
  */
-export async function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): Promise<number> {
-  const { store, clock, config } = deps;
+export function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): Promise<number>;
+/** For one that its session names already; nothing where the session has gone on to another meanwhile. */
+export function takeSlot(
+  deps: RoomDeps,
+  name: string,
+  owner: SlotOwner,
+  isNamed: true,
+): Promise<number | undefined>;
+export async function takeSlot(
+  deps: RoomDeps,
+  name: string,
+  owner: SlotOwner,
+  isNamed = false,
+): Promise<number | undefined> {
+  const { store, provider, clock, config } = deps;
   for (let tries = 0; tries < slotTries; tries++) {
     const slots = await store.listSlots();
     const slot = { name, at: clock.now(), ...owner };
@@ -27,7 +40,13 @@ export async function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): 
     // One that was made ahead brings its own; else the one that the session's sandbox before had.
     const own = slots.find((taken) => taken.name === name) ?? slots.find((taken) => isOf(taken, owner));
     if (own) {
-      if (own.name !== name) await removeUnnamed(deps, own);
+      if (own.name !== name) {
+        const named = await nameOf(deps, own);
+        // Asked after the slots were read: whoever was first to have the session has the slot, or will ask for it again.
+        if (isNamed && named !== name) return undefined;
+        // Claimed for the session by someone who died before it was its: it goes before there is another.
+        if (named !== own.name) await provider.remove(own.name);
+      }
       if (await store.takeSlot({ ...slot, number: own.number }, own.name)) return own.number;
       continue;
     }
@@ -59,28 +78,27 @@ const slotTries = 50;
 /** One that is being given up is left to whoever does it, for so many looks. */
 const releasingTries = 20;
 
-/** What was claimed for the session by someone who died before it was its: it goes before there is another. */
-async function removeUnnamed(
-  { store, provider }: RoomDeps,
-  { name, userId = "", sessionKey = "" }: Slot,
-): Promise<void> {
-  const session = await store.getSession(userId, sessionKey);
-  if (session?.sandbox?.name !== name) await provider.remove(name);
+/** The sandbox that the slot's session has. */
+async function nameOf(
+  { store }: RoomDeps,
+  { userId = "", sessionKey = "" }: Slot,
+): Promise<string | undefined> {
+  return (await store.getSession(userId, sessionKey))?.sandbox?.name;
 }
 
 /**
  * Makes sure of the slot once a record names the sandbox, which from then on nobody frees it under: whoever took it
- * may have been so slow that it was taken for a dead one's.
+ * may have been so slow that it was taken for a dead one's. Nothing where the session has gone on without him.
  */
 export async function confirmSlot(
   deps: RoomDeps,
   number: number,
   name: string,
   owner: SlotOwner,
-): Promise<number> {
+): Promise<number | undefined> {
   const slots = await deps.store.listSlots();
   const isOurs = slots.some((slot) => slot.number === number && slot.name === name);
-  return isOurs ? number : await takeSlot(deps, name, owner);
+  return isOurs ? number : await takeSlot(deps, name, owner, true);
 }
 
 /** The slot of one that was made ahead goes to its session: mostly it is where its record says. */

@@ -2,6 +2,7 @@ import { idleOf } from "../cost/decide.ts";
 import { addUsage } from "../cost/index.ts";
 import type { Deps, RoomDeps } from "../deps.ts";
 import type { Slot } from "../pool/schema.ts";
+import type { Room } from "../ports.ts";
 import type { Task } from "../task/schema.ts";
 import { decideLease, giveUp } from "./decide.ts";
 import type { Session } from "./schema.ts";
@@ -65,10 +66,12 @@ export async function release(
 export async function forgetSandbox(
   { store }: Pick<Deps, "store">,
   { id, turn, userId, sessionKey }: Task,
-  epoch: number,
+  { sandbox: gone, epoch }: Pick<Room, "sandbox" | "epoch">,
 ): Promise<void> {
-  const lease = (await store.getSession(userId, sessionKey))?.lease;
+  const { lease, sandbox } = (await store.getSession(userId, sessionKey)) ?? {};
   if (lease?.taskId !== id || lease.turn !== turn) return;
+  // Resumed since by another worker, in a provider session of its own: that one is not gone.
+  if (sandbox?.state !== "ready" || sandbox.sessionId !== gone.sessionId) return;
   await store.changeSession(
     userId,
     sessionKey,

@@ -137,7 +137,7 @@ async function recover(
   if (!(error instanceof ProviderError || error instanceof NoRoomError)) throw error;
 
   const isGone = error instanceof ProviderError && (error.kind === "gone" || error.kind === "stopped");
-  if (room && isGone) await forgetSandbox(deps, task, room.epoch);
+  if (room && isGone) await forgetSandbox(deps, task, room);
   if (error instanceof ProviderError && !isGone) metrics.count("health_unknown");
   if (isGone && attempt >= loopAttempts) metrics.count("reinstall_loop");
   const askedMs = error instanceof ProviderError ? error.retryAfterMs : undefined;
