@@ -1,0 +1,64 @@
+import { createMemoryProvider } from "@concierge/provider";
+import { createMemoryStore } from "@concierge/store";
+import { beforeEach, describe, expect, it } from "vitest";
+import { parseConfig } from "../config.ts";
+import type { RoomDeps } from "../deps.ts";
+import { createFlagReader } from "../flags/index.ts";
+import { confirmSlot } from "./slots.ts";
+
+const owner = { userId: "alice", sessionKey: "default" };
+const number = 1;
+
+let deps: RoomDeps;
+beforeEach(() => {
+  const clock = { now: () => 1_800_000_000_000, sleep: async () => {} };
+  const store = createMemoryStore({ clock });
+  const config = parseConfig({});
+  deps = {
+    config,
+    clock,
+    store,
+    ids: { claim: () => "claim" },
+    flags: createFlagReader({ store, clock }, config.flags),
+    metrics: { count: () => {} },
+    provider: createMemoryProvider({ clock }).provider,
+  };
+});
+
+/** The session as it is while `name` is being made for it, and the slot as somebody has left it. */
+async function making(name: string, slotName: string): Promise<void> {
+  const { store, clock } = deps;
+  const now = clock.now();
+  const sandbox = {
+    state: "creating",
+    name,
+    createdAt: now,
+    by: "a maker",
+    until: now,
+    slot: number,
+  } as const;
+  const set = { sandbox, epoch: 7, lastUsedAt: now, expiresAt: now + 1 };
+  await store.changeSession(owner.userId, owner.sessionKey, { lease: null }, { set });
+  await store.takeSlot({ number, name: slotName, at: now, ...owner });
+}
+
+const slotNames = async () => (await deps.store.listSlots()).map(({ name }) => name);
+
+describe("the slot of a sandbox that is about to be made", () => {
+  it("is confirmed where it still is his who took it", async () => {
+    await making("new", "new");
+    expect(await confirmSlot(deps, number, "new", owner)).toBe(number);
+  });
+
+  it("goes back to whom the session names, where another took it before he lost the session", async () => {
+    await making("new", "overtaken");
+    expect(await confirmSlot(deps, number, "new", owner)).toBe(number);
+    expect(await slotNames()).toEqual(["new"]);
+  });
+
+  it("is left to the sandbox that the session has gone on to", async () => {
+    await making("new", "new");
+    expect(await confirmSlot(deps, number, "overtaken", owner)).toBeUndefined();
+    expect(await slotNames()).toEqual(["new"]);
+  });
+});
