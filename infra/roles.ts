@@ -7,7 +7,8 @@ export const accountId = aws.getCallerIdentityOutput({}).accountId;
 const permissionsBoundary = $interpolate`arn:aws:iam::${accountId}:policy/concierge-boundary`;
 
 $transform(aws.iam.Role, (role) => {
-  role.permissionsBoundary = permissionsBoundary;
+  // `sst dev` relays through more than the application may use, on a stage of the developer's own.
+  if (!$dev) role.permissionsBoundary = permissionsBoundary;
 });
 
 /** SST's own lets the whole account assume a function's role. */

@@ -281,6 +281,12 @@ function edgeGrants(a: {
       why: "CloudFront asks for these three, by these names, to take this stage's signing function to its edges.",
     },
     {
+      actions: ["iam:CreateServiceLinkedRole"],
+      on: [a.global("iam", "role/aws-service-role/replicator.lambda.amazonaws.com/*")],
+      when: { StringEquals: { "iam:AWSServiceName": "replicator.lambda.amazonaws.com" } },
+      why: "Lambda makes the role that takes the signing function to the edges, once, by a name of AWS's.",
+    },
+    {
       actions: [
         "wafv2:CreateWebACL",
         "wafv2:UpdateWebACL",
