@@ -3,45 +3,58 @@ import { flagVariableSchema } from "./flags/schema.ts";
 
 const minute = 60_000;
 
-const milliseconds = (fallback: number) => whole(1000, 24 * 60 * minute, "milliseconds").default(fallback);
+interface Variable<Value, Fallback> {
+  schema: () => z.ZodType<Value>;
+  fallback: Fallback;
+}
 
-const flag = flagVariableSchema.default("on");
-
-const schema = z.object({
-  CONCIERGE_STAGE: text(/^[a-z0-9-]{1,20}$/, "a stage name of a-z, 0-9 and -, 20 at the most").default("dev"),
-  CONCIERGE_DEFAULT_AGENT: z
-    .enum(["claude", "codex", "cursor", "shell"], { error: "takes claude, codex, cursor or shell" })
-    .default("claude"),
-  CONCIERGE_ADMIN_USER_ID: text(/^[A-Za-z0-9._@-]{1,64}$/, "a user id").default("admin"),
-  CONCIERGE_API_KEY: text(
-    /^[\x21-\x7e]{16,256}$/,
-    "16 to 256 printable characters without spaces",
-  ).optional(),
-  CONCIERGE_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
-  CONCIERGE_ALLOW_PRIVATE_HOSTS: z.enum(["true", "false"], { error: "takes true or false" }).default("false"),
+/** Their schemas are made for those that are set: most are not, and every cold start comes through here. */
+const variables = {
+  CONCIERGE_STAGE: variable(
+    () => text(/^[a-z0-9-]{1,20}$/, "a stage name of a-z, 0-9 and -, 20 at the most"),
+    "dev",
+  ),
+  CONCIERGE_DEFAULT_AGENT: variable(
+    () => z.enum(["claude", "codex", "cursor", "shell"], { error: "takes claude, codex, cursor or shell" }),
+    "claude",
+  ),
+  CONCIERGE_ADMIN_USER_ID: variable(() => text(/^[A-Za-z0-9._@-]{1,64}$/, "a user id"), "admin"),
+  CONCIERGE_API_KEY: optional(() =>
+    text(/^[\x21-\x7e]{16,256}$/, "16 to 256 printable characters without spaces"),
+  ),
+  CONCIERGE_URL: optional(url),
+  CONCIERGE_ALLOW_PRIVATE_HOSTS: variable(
+    () => z.enum(["true", "false"], { error: "takes true or false" }),
+    "false",
+  ),
   AGENT_INACTIVITY_TIMEOUT_MS: milliseconds(minute),
   AGENT_MAX_WAIT_TIME_MS: milliseconds(5 * minute),
-  AGENT_MAX_OUTPUT_BYTES: whole(1024, 1024 ** 3, "bytes").default(100 * 1024 * 1024),
+  AGENT_MAX_OUTPUT_BYTES: variable(() => whole(1024, 1024 ** 3, "bytes"), 100 * 1024 * 1024),
   SESSION_IDLE_TIMEOUT_MS: milliseconds(30 * minute),
-  POOL_MAX_SANDBOXES: whole(1, 2000, "sandboxes").default(100),
-  POOL_MAX_PER_USER: whole(1, 2000, "sandboxes").optional(),
-  POOL_WARM_TARGET: whole(0, 200, "sandboxes").default(0),
-  SANDBOX_MAX_LIFE_MS: whole(60_000, 24 * 60 * minute, "milliseconds").default(5 * 60 * minute),
-  SANDBOX_AGENTS: text(
-    /^(claude|codex)(,(claude|codex))*$/,
-    "claude, codex or both with a comma between",
-  ).optional(),
-  SANDBOX_SETUP: text(/^[^\0]{1,4000}$/s, "a shell script of at most 4000 characters").optional(),
-  ENABLE_DB_BACKED_STOP: flag,
-  ENABLE_CANCELLATION_CHECKS: flag,
-  ENABLE_HEALTH_PROBE: flag,
-  ENABLE_INACTIVITY_TIMEOUT: flag,
-  ENABLE_AUTHORITATIVE_TIMEOUT: flag,
+  POOL_MAX_SANDBOXES: variable(() => whole(1, 2000, "sandboxes"), 100),
+  POOL_MAX_PER_USER: optional(() => whole(1, 2000, "sandboxes")),
+  POOL_WARM_TARGET: variable(() => whole(0, 200, "sandboxes"), 0),
+  SANDBOX_MAX_LIFE_MS: variable(() => whole(60_000, 24 * 60 * minute, "milliseconds"), 5 * 60 * minute),
+  SANDBOX_AGENTS: optional(() =>
+    text(/^(claude|codex)(,(claude|codex))*$/, "claude, codex or both with a comma between"),
+  ),
+  SANDBOX_SETUP: optional(() => text(/^[^\0]{1,4000}$/s, "a shell script of at most 4000 characters")),
+  ENABLE_DB_BACKED_STOP: flag(),
+  ENABLE_CANCELLATION_CHECKS: flag(),
+  ENABLE_HEALTH_PROBE: flag(),
+  ENABLE_INACTIVITY_TIMEOUT: flag(),
+  ENABLE_AUTHORITATIVE_TIMEOUT: flag(),
   /** Handed on to the agents as they are; checked here, so that a wrong one is told at the start. */
-  ANTHROPIC_BASE_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
-  OPENAI_BASE_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
-  VERCEL_SANDBOX_URL: z.url({ protocol: /^https?$/, error: "takes an http or https URL" }).optional(),
-});
+  ANTHROPIC_BASE_URL: optional(url),
+  OPENAI_BASE_URL: optional(url),
+  VERCEL_SANDBOX_URL: optional(url),
+};
+
+type Values = {
+  [Name in keyof typeof variables]: (typeof variables)[Name] extends Variable<infer Value, infer Fallback>
+    ? Value | Fallback
+    : never;
+};
 
 export type Config = Readonly<ReturnType<typeof parseConfig>>;
 
@@ -51,11 +64,11 @@ export class ConfigError extends Error {
 
 /** Reads the environment once; a value that does not parse is one line that names the variable and what it takes. */
 export function parseConfig(environment: Readonly<Record<string, string | undefined>>) {
-  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
-  const parsed = schema.safeParse(given);
-  if (!parsed.success) throw new ConfigError(describe(parsed.error));
-
-  const env = parsed.data;
+  const entries = Object.entries(variables).map(([name, { schema, fallback }]) => {
+    const given = environment[name];
+    return [name, given === undefined || given === "" ? fallback : parse(name, schema(), given)];
+  });
+  const env = Object.fromEntries(entries) as Values;
   return {
     stage: env.CONCIERGE_STAGE,
     defaultAgent: env.CONCIERGE_DEFAULT_AGENT,
@@ -86,6 +99,31 @@ export function parseConfig(environment: Readonly<Record<string, string | undefi
   };
 }
 
+function parse(name: string, schema: z.ZodType, given: string): unknown {
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) throw new ConfigError(`${name} ${parsed.error.issues[0]?.message}`);
+  return parsed.data;
+}
+
+function variable<Value, const Fallback>(
+  schema: () => z.ZodType<Value>,
+  fallback: Fallback,
+): Variable<Value, Fallback> {
+  return { schema, fallback };
+}
+
+function optional<Value>(schema: () => z.ZodType<Value>): Variable<Value, undefined> {
+  return { schema, fallback: undefined };
+}
+
+function flag() {
+  return variable(() => flagVariableSchema, "on");
+}
+
+function milliseconds(fallback: number) {
+  return variable(() => whole(1000, 24 * 60 * minute, "milliseconds"), fallback);
+}
+
 function whole(min: number, max: number, unit: string) {
   const error = `takes a whole number of ${unit} from ${min} to ${max}`;
   return z
@@ -99,7 +137,6 @@ function text(pattern: RegExp, what: string) {
   return z.string().regex(pattern, { error: `takes ${what}` });
 }
 
-function describe(error: z.ZodError): string {
-  const [first] = error.issues;
-  return first ? `${first.path.join(".")} ${first.message}` : "the environment does not parse";
+function url() {
+  return z.url({ protocol: /^https?$/, error: "takes an http or https URL" });
 }

@@ -18,18 +18,19 @@ const share = /^(true|false|on|off|(100|[1-9]?\d)%)$/;
 const what = { error: "takes true, false or a percentage such as 10%" };
 
 /** As a variable says it. */
-export const flagVariableSchema = z.string().regex(share, what).transform(toValue);
+export const flagVariableSchema = z.lazy(() => z.string().regex(share, what).transform(toValue));
 
 /** As a request may say it. */
-const flagRequestSchema = z.union([z.boolean(), z.string().regex(share)], what).transform(toValue);
+const flagRequestSchema = z.lazy(() =>
+  z.union([z.boolean(), z.string().regex(share)], what).transform(toValue),
+);
 
 /** Every flag, each with a value. */
-export const allFlagsSchema = z.strictObject(each(flagValueSchema)).meta({ id: "Flags" });
+export const allFlagsSchema = z.lazy(() => z.strictObject(each(flagValueSchema))).meta({ id: "Flags" });
 
 /** A change of some. */
 export const flagsRequestSchema = z
-  .strictObject(each(flagRequestSchema))
-  .partial()
+  .lazy(() => z.strictObject(each(flagRequestSchema)).partial())
   .meta({ id: "FlagsRequest" });
 
 export type AllFlags = z.infer<typeof allFlagsSchema>;

@@ -30,6 +30,8 @@ const event = {
 await handler(event, body, { awsRequestId: "request" });
 // From when the process began, as `performance` counts.
 const answered = performance.now();
+const { user, system } = process.cpuUsage();
+const cpuMs = (user + system) / 1000;
 const files = globalThis.filesLoaded ?? [];
-process.send({ status: prelude?.statusCode, loadMs: loaded - began, answeredMs: answered, files });
+process.send({ status: prelude?.statusCode, loadMs: loaded - began, answeredMs: answered, cpuMs, files });
 process.disconnect();
