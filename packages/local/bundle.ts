@@ -41,7 +41,8 @@ export async function bundleFunctions(
     async ([name, definition]): Promise<[string, Metafile]> => {
       const out = join(directory, name);
       await rm(out, { recursive: true, force: true });
-      const metafile = await bundle(moduleOf(definition.handler), out, [shakeZod, leaveOut, ...plugins]);
+      const ours = { splitting: true, plugins: [shakeZod, leaveOut, ...plugins] };
+      const metafile = await bundle(moduleOf(definition.handler), out, ours);
       await writeFiles(definition, out, plugins);
       return [name, metafile];
     },
@@ -62,11 +63,11 @@ export async function bundleAside(topology: Topology) {
   }
 }
 
-/** Bundles one module as SST would. */
+/** Bundles one module as SST would; it splits only where it is told to. */
 export async function bundle(
   module: string,
   directory: string,
-  plugins: readonly Plugin[] = [],
+  { splitting, plugins = [] }: { splitting: boolean; plugins?: readonly Plugin[] },
 ): Promise<Metafile> {
   const { metafile } = await build({
     ...common,
@@ -74,7 +75,7 @@ export async function bundle(
     outdir: directory,
     entryNames: "bundle",
     outExtension: { ".js": ".mjs" },
-    splitting: true,
+    splitting,
     minify: true,
     keepNames: true,
     target: bundling.target,
