@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type AttributeValue, GetItemCommand, PutItemCommand } from "@aws-sdk/client-dynamodb";
 import { unmarshall } from "@aws-sdk/util-dynamodb";
-import type { Store, Task } from "@concierge/core";
+import { type Store, statuses, type Task } from "@concierge/core";
 import { physicalName } from "@concierge/local";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Engine, startDynalite } from "../../test/fixtures/dynamodb.ts";
@@ -56,19 +56,7 @@ describe("items of the version before", () => {
 
   it("are read, each status of a task and each state of a sandbox among them", async () => {
     const found = await tasks();
-    expect(new Set(found.map(({ state }) => state.status))).toEqual(
-      new Set([
-        "queued",
-        "provisioning",
-        "running",
-        "finalizing",
-        "stopping",
-        "succeeded",
-        "failed",
-        "stopped",
-        "timed_out",
-      ]),
-    );
+    expect(new Set(found.map(({ state }) => state.status))).toEqual(new Set(statuses));
     const { items: sessions } = await store.listSessions(user, { limit: 50 });
     expect(new Set(sessions.map(({ sandbox }) => sandbox?.state))).toEqual(
       new Set(["ready", "releasing", undefined]),
