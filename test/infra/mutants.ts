@@ -57,7 +57,11 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: "roles have no boundary",
     stage: "production",
-    mutation: { file: "infra/roles.ts", from: "role.permissionsBoundary = permissionsBoundary;", to: "" },
+    mutation: {
+      file: "infra/roles.ts",
+      from: "if (!$dev) role.permissionsBoundary",
+      to: "if ($dev) role.permissionsBoundary",
+    },
     foundBy: "every role carries the boundary",
   },
   {
