@@ -1,10 +1,14 @@
 import type { App } from "aws-cdk-lib";
 import * as z from "zod";
 
+const ownerAndName = "takes owner/name";
+
 /** What the ground is laid for; given as context (`-c name=value`). */
 const schema = z.object({
   /** The repository on GitHub that may deploy. */
-  repository: z.string().regex(/^[A-Za-z0-9-]{1,39}\/[A-Za-z0-9._-]{1,100}$/, { error: "takes owner/name" }),
+  repository: z
+    .string({ error: ownerAndName })
+    .regex(/^[A-Za-z0-9-]{1,39}\/[A-Za-z0-9._-]{1,100}$/, { error: ownerAndName }),
   alertEmail: z.email({ error: "takes the address that is told of costs" }),
   /** The stages that are deployed to this account. */
   stages: z
@@ -13,6 +17,8 @@ const schema = z.object({
     .transform((text) => text.split(","))
     .pipe(z.array(z.enum(["dev", "production"], { error: "takes dev, production, or both with a comma" }))),
 });
+
+export class SettingsError extends Error {}
 
 export type Settings = z.infer<typeof schema>;
 
@@ -23,5 +29,5 @@ export function readSettings(app: App): Settings {
   const parsed = schema.safeParse(context);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw new Error(`-c ${String(issue?.path[0])}=… ${issue?.message}`);
+  throw new SettingsError(`-c ${String(issue?.path[0])}=… ${issue?.message}`);
 }

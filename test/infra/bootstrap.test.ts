@@ -195,7 +195,7 @@ describe("the ground that Concierge is deployed on", () => {
   });
 
   it.each([
-    [{ alertEmail: "ops@example.com" }, "-c repository=…"],
+    [{ alertEmail: "ops@example.com" }, "-c repository=… takes owner/name"],
     [{ ...context, repository: "not a repository" }, "-c repository=… takes owner/name"],
     [{ ...context, alertEmail: "nobody" }, "-c alertEmail=… takes the address"],
     [{ ...context, stages: "staging" }, "-c stages=… takes dev, production"],
