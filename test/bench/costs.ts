@@ -3,8 +3,8 @@ import { startConcierge } from "../fixtures/stack.ts";
 import type { Benchmark, Figure } from "./harness.ts";
 
 const messages = 30;
-/** All times of the estimate, a third as long: create 2 s, install 5 s, a message 10 s. */
-const scale = 3;
+/** All times of the estimate, half as long: create 2 s, install 5 s, a message 10 s. */
+const scale = 2;
 const createMs = 2000 / scale;
 const installSeconds = 5 / scale;
 const messageSeconds = 10 / scale;
@@ -17,7 +17,7 @@ interface Used {
 
 export const costs: Benchmark = {
   name: "costs",
-  about: `${messages} messages in one session, and the same with a sandbox each, in vCPU-seconds (times a ${scale}th)`,
+  about: `${messages} messages in one session, and the same with a sandbox each, in vCPU-seconds (times by ${scale})`,
   async run() {
     const env = { SANDBOX_SETUP: `sleep ${installSeconds}` };
     await using concierge = await startConcierge({ reapEveryMs: 3_600_000, env });
