@@ -298,9 +298,9 @@ describe("the engines' guard", () => {
       name: "AccessDeniedException",
       message: expect.stringContaining("is not authorized to perform: dynamodb:GetItem"),
     });
-    expect(stack.log.join("\n")).toContain(
-      "[DynamoDB] refused: User: arn:aws:sts::000000000000:assumed-role/",
-    );
+    await expect
+      .poll(() => stack.log.join("\n"))
+      .toContain("[DynamoDB] refused: User: arn:aws:sts::000000000000:assumed-role/");
   });
 
   test("knows nobody but the functions and the host", async () => {
