@@ -231,8 +231,9 @@ describe("what a run prints, read as CloudWatch would", () => {
         .filter(({ name, dimensions }) => name === metric && Object.keys(dimensions).length === 1)
         .reduce((sum, { value }) => sum + value, 0);
     // A function's last lines come a moment after what they tell of.
-    await vi.waitFor(() => expect(total("turn_ended")).toBe(total("turn_queued")));
-    await vi.waitFor(() => expect(total("stop_proven")).toBe(total("stop_begun")));
+    const within = { timeout: 20_000, interval: 100 };
+    await vi.waitFor(() => expect(total("turn_ended")).toBe(total("turn_queued")), within);
+    await vi.waitFor(() => expect(total("stop_proven")).toBe(total("stop_begun")), within);
     expect(total("stop_begun")).toBe(4);
   });
 
