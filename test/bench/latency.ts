@@ -46,12 +46,10 @@ function figuresOf(near: Samples, distant: Samples): Figure[] {
     };
   };
   const away = `, provider ${distanceMs} ms away`;
-  // Judged with the provider at a distance: on loopback a Node process's own start is more than the bound. The rooms
-  // of the session manager are judged on loopback too (rooms.ts).
   return [
     against("cold", near),
-    against("reused", near),
-    against("warm", near),
+    { ...against("reused", near), target: { of: "ratio", atMost: 3 } },
+    { ...against("warm", near), target: { of: "ratio", atMost: 5 } },
     against("cold", distant, away),
     { ...against("reused", distant, away), target: { of: "ratio", atMost: 3 } },
     { ...against("warm", distant, away), target: { of: "ratio", atMost: 5 } },

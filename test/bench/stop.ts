@@ -55,11 +55,10 @@ function figuresOf(near: Samples, distant: Samples): Figure[] {
     samples.killNode,
   ];
   return [
-    against("", 50, near, likeRunner(near)),
+    { ...against("", 50, near, likeRunner(near)), target: { of: "ratio", atMost: 2 } },
     { ...against("", 99, near, likeRunner(near)), target: { of: "value", atMost: 1000 } },
     against("", 50, near, ["kill() + wait(), bash alone", near.killBash]),
     against("", 50, near, ["kill() + wait() + one look at /proc", near.killAndLook]),
-    // Judged with the provider at a distance: on loopback the two writes alone, which a kill has not, are its time.
     {
       ...against(`, provider ${distanceMs} ms away`, 50, distant, likeRunner(distant)),
       target: { of: "ratio", atMost: 2 },
