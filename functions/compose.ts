@@ -7,6 +7,7 @@ import {
   createId,
   createSealer,
   type EndingDeps,
+  lazily,
   parseConfig,
   type SessionDeps,
   type Sessions,
@@ -15,7 +16,6 @@ import { createGitRemote } from "@concierge/git";
 import { createDynamoStore } from "@concierge/store";
 import { Resource } from "sst";
 import * as z from "zod";
-import { lazily } from "./lazy.ts";
 import { neverShow, neverShowSecretsOf } from "./mask.ts";
 import { createMetrics } from "./metrics.ts";
 

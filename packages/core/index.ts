@@ -41,6 +41,7 @@ export { type AllFlags, allFlagsSchema, type Flags, flagNames, flagsRequestSchem
 export { createId, sandboxName, sessionId } from "./ids.ts";
 export { authenticate, type Caller, createKey } from "./key/index.ts";
 export { type Key, keySchema } from "./key/schema.ts";
+export { lazily } from "./lazy.ts";
 export * as limits from "./limits.ts";
 export { catalogue, type MetricDefinition } from "./metrics/catalogue.ts";
 export { metricNamespace, serviceOf } from "./metrics/naming.ts";

@@ -62,6 +62,11 @@ export interface NetworkPolicy {
 
 export type SweepResult = "clean" | "alive" | "superseded";
 
+export interface SweepOptions {
+  commandId?: string | undefined;
+  evenIfSuperseded?: boolean;
+}
+
 /** A sandbox provider. Nothing here but `resume` brings a stopped sandbox back. Failures are `ProviderError`s. */
 export interface Provider {
   /** A sandbox that keeps its files when its time is over, empty or with a snapshot's files. */
@@ -88,17 +93,17 @@ export interface Provider {
    * `open` where the provider can do neither: then a secret has to go in.
    */
   guardNetwork(sandbox: SandboxRef, policy: NetworkPolicy): Promise<"guarded" | "open">;
-  /** Starts a command and does not wait for it. It may be started twice: what it runs must bear that. */
-  launch(
-    sandbox: SandboxRef,
-    command: { cmd: string; args: readonly string[]; env: Record<string, string> },
-  ): Promise<string>;
+  /**
+   * Starts the runner in a turn's directory and does not wait for it; gives the command's id. It may be started twice:
+   * the runner must bear that.
+   */
+  launch(sandbox: SandboxRef, runDir: string, env: Record<string, string>): Promise<string>;
   /**
    * Bars the turn's launch, if it has not happened, and kills everything that began with it or after: `clean` when,
    * twice in a row, nothing of it was left. Where another turn's files have been put there since, nothing is touched:
-   * a sweep that comes late must not kill the next turn.
+   * a sweep that comes late must not kill the next turn. It is quicker where the launch's command is known.
    */
-  sweep(sandbox: SandboxRef, runDir: string, options?: { evenIfSuperseded: boolean }): Promise<SweepResult>;
+  sweep(sandbox: SandboxRef, runDir: string, options?: SweepOptions): Promise<SweepResult>;
   /** Asks the turn's runner directly, past every callback. */
   ask(sandbox: SandboxRef, runDir: string): Promise<RunnerState | undefined>;
   extend(sandbox: SandboxRef, byMs: number): Promise<void>;

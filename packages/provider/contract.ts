@@ -29,9 +29,8 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
     const create = (timeoutMs = 600_000) =>
       provider.create({ name: `box-${randomUUID()}`, tags: { app: "contract", stage }, timeoutMs });
     const launch = async (sandbox: SandboxRef, runDir: string) => {
-      const path = `${runDir}/runner.mjs`;
-      await provider.writeFiles(sandbox, [{ path, content: opened.runner }]);
-      return await provider.launch(sandbox, { cmd: "node", args: [path], env: { CONCIERGE_TEST: "1" } });
+      await provider.writeFiles(sandbox, [{ path: `${runDir}/runner.mjs`, content: opened.runner }]);
+      return await provider.launch(sandbox, runDir, { CONCIERGE_TEST: "1" });
     };
     const healthOf = async (name: string) => (await provider.probe(name)).health;
     const stopped = async (name: string) => {
@@ -87,9 +86,7 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       await expect(provider.sweep(sandbox, aRunDir())).rejects.toMatchObject(gone);
       await expect(provider.ask(sandbox, aRunDir())).rejects.toMatchObject(gone);
       await expect(provider.extend(sandbox, 1000)).rejects.toMatchObject(gone);
-      await expect(provider.launch(sandbox, { cmd: "true", args: [], env: {} })).rejects.toBeInstanceOf(
-        ProviderError,
-      );
+      await expect(provider.launch(sandbox, aRunDir(), {})).rejects.toBeInstanceOf(ProviderError);
       await expect(provider.resume(sandbox.name)).rejects.toMatchObject(gone);
       await expect(provider.snapshot(sandbox, 60_000)).rejects.toMatchObject(gone);
       expect(await healthOf(sandbox.name)).toBe("gone");
@@ -150,6 +147,29 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       expect(await provider.sweep(sandbox, runDir)).toBe("clean");
     });
 
+    it("sweeps by what was launched, where its command is known, and says so ever after", async () => {
+      const sandbox = await create();
+      const runDir = aRunDir();
+      const commandId = await launch(sandbox, runDir);
+      await alive(sandbox, runDir).toBe(true);
+      expect(await provider.sweep(sandbox, runDir, { commandId })).toBe("clean");
+      expect(await opened.isAlive(sandbox, runDir)).toBe(false);
+      expect(await healthOf(sandbox.name)).toBe("healthy");
+      expect(await provider.sweep(sandbox, runDir, { commandId })).toBe("clean");
+    });
+
+    it("sweeps all the same where the command is not known, or came second and runs nothing", async () => {
+      const sandbox = await create();
+      for (const again of [async () => "cmd_unknown", launch]) {
+        const runDir = aRunDir();
+        await launch(sandbox, runDir);
+        await alive(sandbox, runDir).toBe(true);
+        const commandId = await again(sandbox, runDir);
+        expect(await provider.sweep(sandbox, runDir, { commandId })).toBe("clean");
+        expect(await opened.isAlive(sandbox, runDir)).toBe(false);
+      }
+    });
+
     it("bars a launch that has not happened: what comes later does not run", async () => {
       const sandbox = await create();
       const runDir = aRunDir();
@@ -194,9 +214,10 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
     it("is clean for each of many sweeps at once", async () => {
       const sandbox = await create();
       const runDir = aRunDir();
-      await launch(sandbox, runDir);
+      const commandId = await launch(sandbox, runDir);
       await alive(sandbox, runDir).toBe(true);
-      const sweeps = await Promise.all([1, 2, 3].map(() => provider.sweep(sandbox, runDir)));
+      const known = [{}, { commandId }, {}, { commandId }];
+      const sweeps = await Promise.all(known.map((options) => provider.sweep(sandbox, runDir, options)));
       expect(sweeps).toContain("clean");
       expect(await opened.isAlive(sandbox, runDir)).toBe(false);
     });

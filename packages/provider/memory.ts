@@ -173,9 +173,8 @@ export function createMemoryProvider({
       return brokers ? "guarded" : "open";
     },
 
-    async launch(ref, { args, env }) {
+    async launch(ref, runDir, env) {
       const { name, launches } = inside(ref);
-      const runDir = (args[0] ?? "").replace(/^\.\.\/\.\./, "").replace(/\/[^/]*$/, "");
       if (launches.has(runDir)) return "a launch that came second";
       const process: MemoryProcess = { sandbox: name, runDir, env, alive: true, state: undefined };
       launches.set(runDir, process);
@@ -184,7 +183,7 @@ export function createMemoryProvider({
       return `command ${processes.length}`;
     },
 
-    async sweep(ref, runDir, { evenIfSuperseded } = { evenIfSuperseded: false }) {
+    async sweep(ref, runDir, { evenIfSuperseded = false } = {}) {
       const { name, launches, current } = inside(ref);
       if (!evenIfSuperseded && current && !runDir.endsWith(`/${current}`)) return "superseded";
       const launched = launches.get(runDir);

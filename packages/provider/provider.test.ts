@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { APIError, Sandbox, StreamError } from "@vercel/sandbox";
 import { localFetch, startSandboxApi } from "vercel-sandbox-local";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { providerContract } from "./contract.ts";
 import { kindOf } from "./errors.ts";
 import { createMemoryProvider } from "./memory.ts";
@@ -55,7 +55,8 @@ providerContract("through the real SDK", async () => {
       const list = 'for f in /proc/[0-9]*/cmdline; do tr "\\0" " " < $f; echo; done 2>/dev/null';
       const args = ["-c", `[ -s ${runDir}/launched ] && ${list}`];
       const command = await sandbox.currentSession().runCommand({ cmd: "sh", args });
-      return (await command.stdout()).includes(`node ${runDir}/runner.mjs`);
+      const isRunner = (line: string) => line.startsWith("node ") && line.includes(`${runDir}/runner.mjs`);
+      return (await command.stdout()).split("\n").some(isRunner);
     },
     hasFile: async ({ name }, path) => {
       const sandbox = await Sandbox.get({ ...credentials, name, resume: false, fetch: localFetch(api.url) });
@@ -67,6 +68,33 @@ providerContract("through the real SDK", async () => {
       await rm(dataDir, { recursive: true, force: true });
     },
   };
+});
+
+describe("a stop", () => {
+  it("loads nothing of the SDK where what was launched can be told", async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), "concierge-provider-"));
+    const api = await startSandboxApi({ dataDir });
+    try {
+      const options = { token: "local", teamId: "local", projectId: "local", baseUrl: api.url };
+      const launching = createVercelProvider(options);
+      const sandbox = await launching.create({ name: "told", tags: {}, timeoutMs: 600_000 });
+      const runDir = "/tmp/concierge/task_told-1";
+      await launching.writeFiles(sandbox, [{ path: `${runDir}/runner.mjs`, content: runner }]);
+      const commandId = await launching.launch(sandbox, runDir, {});
+
+      vi.resetModules();
+      vi.doMock("./sdk.ts", () => {
+        throw new Error("the SDK was loaded");
+      });
+      const fresh = (await import("./vercel.ts")).createVercelProvider(options);
+      expect(await fresh.sweep(sandbox, runDir, { commandId })).toBe("clean");
+      await expect(fresh.sweep(sandbox, runDir)).rejects.toThrow();
+    } finally {
+      vi.doUnmock("./sdk.ts");
+      await api.close();
+      await rm(dataDir, { recursive: true, force: true });
+    }
+  });
 });
 
 describe("a failure of the SDK's", () => {

@@ -1,30 +1,25 @@
 import type { SweepResult } from "@concierge/core";
 
-const sweepGaveUp = 3;
-const sweepSuperseded = 4;
+/** Exit codes that neither a runner nor a shell ends with by itself. */
+const exitCodes = { clean: 40, alive: 43, superseded: 44 } as const satisfies Record<SweepResult, number>;
 
-/** What the script's exit codes say. */
+/** What the scripts' exit codes say. Any other is no word of a sweep's. */
 export const sweepResults: ReadonlyMap<number, SweepResult> = new Map([
-  [0, "clean"],
-  [sweepGaveUp, "alive"],
-  [sweepSuperseded, "superseded"],
+  [exitCodes.clean, "clean"],
+  [exitCodes.alive, "alive"],
+  [exitCodes.superseded, "superseded"],
 ]);
 
 /**
- * Runs inside the sandbox, as `sh -c <script> sh <runDir> [even-if-superseded]`. First it bars the launch, by making the file that a
- * runner must be the first to make; if the runner was first, it kills whatever began with it or after, by start time
- * and whoever's it is, until two looks in a row find nothing. A process can leave its group, its terminal and its
- * environment behind, but not the time it began. Only what the shell has built in is used: it is quick, and starts
- * nothing that it would have to overlook.
+ * First it bars the launch, by making the file that a runner must be the first to make; if the runner was first, it
+ * kills whatever began with its launch or after, by start time and whoever's it is, until two looks in a row find
+ * nothing. A process can leave its group, its terminal and its environment behind, but not the time it began. Only
+ * what the shell has built in is used: it is quick, it needs no process that a fork bomb could leave it without, and
+ * it starts nothing that it would have to overlook.
  *
- * Exits with 0 when nothing is left, with `sweepGaveUp` when it gives up, with `sweepSuperseded` when another turn has
- * begun to move in. Two sweeps at once may kill each other: then it is none of these.
+ * Two sweeps at once may kill each other: then they end with none of the exit codes above.
  */
-export const sweepScript = `
-alive=${sweepGaveUp}
-dir=$1
-even_if_superseded=$2
-
+const sweep = `
 # Another turn's files have been put here since: what is to be seen is not this one's to kill.
 superseded() {
   [ -z "$even_if_superseded" ] || return 1
@@ -32,24 +27,6 @@ superseded() {
   { IFS= read -r current < "\${dir%/*}/current"; } 2>/dev/null
   [ -n "$current" ] && [ "$current" != "\${dir##*/}" ]
 }
-superseded && exit ${sweepSuperseded}
-
-[ -d "$dir" ] || mkdir -p "$dir"
-set -C
-if { echo barred > "$dir/launched"; } 2>/dev/null; then exit 0; fi
-set +C
-
-since=
-tries=0
-while [ -z "$since" ] && [ $tries -lt 1000 ]; do
-  IFS= read -r record < "$dir/launched"
-  case $record in
-    barred) exit 0 ;;
-    *'"startTicks":'*) since=\${record##*'"startTicks":'}; since=\${since%%[!0-9]*} ;;
-  esac
-  tries=$((tries + 1))
-done
-[ -n "$since" ] || exit $alive
 
 # Field 4 and, behind the name in parentheses, 22 and 23 of stat: the parent, the start, the size.
 parse() {
@@ -60,15 +37,8 @@ parse() {
   state=$1 parent=$2 start=\${20} size=\${21}
 }
 
-spared=" $$ "
-parse $$
-while [ "$parent" -gt 1 ]; do
-  spared="$spared$parent "
-  parse "$parent" || break
-done
-
 look() {
-  superseded && exit ${sweepSuperseded}
+  superseded && exit ${exitCodes.superseded}
   found=0
   for path in /proc/[0-9]*; do
     pid=\${path#/proc/}
@@ -87,16 +57,73 @@ look() {
       grep -qzx "VERCEL_SANDBOX_LOCAL_SESSION=$VERCEL_SANDBOX_LOCAL_SESSION" "$path/environ" 2>/dev/null || continue
     fi
     found=1
-    kill -9 "$pid" 2>/dev/null
+    # What is there and can not be killed is another user's.
+    kill -9 "$pid" 2>/dev/null || [ ! -e "$path" ] || exit ${exitCodes.alive}
   done
 }
 
-tries=0
-unseen=0
-while [ $unseen -lt 2 ] && [ $tries -lt 300 ]; do
-  look
-  if [ $found = 0 ]; then unseen=$((unseen + 1)); else unseen=0; fi
-  tries=$((tries + 1))
-done
-[ $unseen -ge 2 ] || exit $alive
+sweep() {
+  superseded && exit ${exitCodes.superseded}
+  [ -d "$dir" ] || mkdir -p "$dir"
+  set -C
+  if { echo barred > "$dir/launched"; } 2>/dev/null; then exit ${exitCodes.clean}; fi
+  set +C
+
+  since=
+  tries=0
+  while [ -z "$since" ] && [ $tries -lt 1000 ]; do
+    IFS= read -r record < "$dir/launched"
+    case $record in
+      barred) exit ${exitCodes.clean} ;;
+      *'"startTicks":'*) since=\${record##*'"startTicks":'}; since=\${since%%[!0-9]*} ;;
+    esac
+    tries=$((tries + 1))
+  done
+  [ -n "$since" ] || exit ${exitCodes.alive}
+
+  spared=" 1 $$ "
+  parse $$
+  while [ "$parent" -gt 1 ]; do
+    spared="$spared$parent "
+    parse "$parent" || break
+  done
+
+  tries=0
+  unseen=0
+  while [ $unseen -lt 2 ] && [ $tries -lt 300 ]; do
+    look
+    if [ $found = 0 ]; then unseen=$((unseen + 1)); else unseen=0; fi
+    # A shell that looks again and again takes its time from what is dying.
+    [ -z "$runner" ] || wait "$runner"
+    tries=$((tries + 1))
+  done
+  [ $unseen -ge 2 ] || exit ${exitCodes.alive}
+  exit ${exitCodes.clean}
+}
+`;
+
+/** Runs inside the sandbox, as `sh -c <script> sh <runDir> [even-if-superseded]`, and ends with what it found. */
+export const sweepScript = `
+dir=$1
+even_if_superseded=$2
+runner=
+${sweep}
+sweep
+`;
+
+/**
+ * Runs inside the sandbox, as `sh -c <script> sh <runDir> <command…>`: the command, and beside it a sweep that waits to
+ * be told. Whoever stops the turn then needs no new process in a sandbox that may have no room for one, and has only
+ * to signal what is there and to wait for its end. Its start is the launch's, so that no sweep overlooks it either.
+ */
+export const launchScript = `
+dir=$1
+even_if_superseded=
+runner=
+${sweep}
+shift
+trap 'kill -9 $runner 2>/dev/null; sweep' TERM
+CONCIERGE_LAUNCHER=$$ "$@" &
+runner=$!
+wait $runner
 `;

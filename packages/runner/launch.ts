@@ -1,3 +1,4 @@
+import { LAUNCHER_VARIABLE } from "./config.ts";
 import { readStat } from "./processes.ts";
 import { type LaunchRecord, RUN_FILES } from "./protocol.ts";
 
@@ -19,9 +20,11 @@ export function claimLaunch(runDir: string): boolean {
   }
 }
 
+/** Of what the launch began with: nothing that is older is the turn's. */
 function startTicks(): number | null {
+  const { [LAUNCHER_VARIABLE]: launcher = process.pid } = process.env;
   try {
-    return readStat(process.pid).startTicks;
+    return readStat(Number(launcher)).startTicks;
   } catch {
     return null;
   }

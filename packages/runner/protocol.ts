@@ -152,7 +152,7 @@ export const RUN_FILES = {
 
 export interface LaunchRecord {
   pid: number;
-  /** Field 22 of /proc/<pid>/stat: with the pid it names one process for ever. Null where there is no /proc. */
+  /** When the launch began: field 22 of the /proc/<pid>/stat of its first process. Null where there is no /proc. */
   startTicks: number | null;
   at: string;
 }

@@ -22,7 +22,7 @@ describe("when every timer is lost", () => {
     const silent = await client.start(frozen, { limits: { inactivityMs: 2000 } });
     const stuck = await client.start("echo started; sleep 1000");
     await client.until(stuck.id, ({ status }) => status === "running");
-    for (const route of ["runCommand", "getSandbox", "deleteSandbox"]) {
+    for (const route of ["killCommand", "runCommand", "getSandbox", "deleteSandbox"]) {
       await control("POST", "/faults", { route, count: 6, effect: { type: "status", status: 500 } });
     }
     await client.stop(stuck.id);

@@ -183,7 +183,7 @@ async function unprovable(): Promise<void> {
   const { id } = await client.start("echo started; sleep 1000", { sessionKey });
   await client.until(id, ({ status }) => status === "running");
   const effect = { type: "status", status: 500 };
-  for (const route of ["runCommand", "getSandbox", "deleteSandbox"])
+  for (const route of ["killCommand", "runCommand", "getSandbox", "deleteSandbox"])
     await control("POST", "/faults", { route, count: 1000, effect });
   await client.json("GET", `/v1/sessions/${sessionKey}?probe=true`);
   await client.stop(id);

@@ -18,9 +18,13 @@ async function running(script: (mark: number) => string, over: Record<string, un
   await expect
     .poll(async () => (await client.output(id)).toString(), { timeout: 20_000 })
     .toContain("started");
-  expect(alive(mark)).not.toEqual([]);
+  // It says so before it begins to sleep.
+  await expect.poll(() => alive(mark), { timeout: 10_000 }).not.toEqual([]);
   return { id, mark, sandbox };
 }
+
+/** What the runner was launched by: its parent, by field 4 of its stat. */
+const launcher = "$(cut -d ' ' -f 4 /proc/$PPID/stat)";
 
 /** The machine's own processes whose command line has the mark. */
 function alive(mark: number): string[] {
@@ -58,6 +62,8 @@ describe("a stop ends", () => {
       "one whose runner is frozen and can not call back",
       (m: number) => `runner=$PPID; sh -c "sleep 0.3; kill -STOP $runner; exec sleep ${m}" &`,
     ],
+    ["one that has killed what would sweep it away", () => `kill -9 ${launcher}`],
+    ["one that has frozen what would sweep it away", () => `kill -STOP ${launcher}`],
   ])("%s, and the sandbox can be used again", async (_what, script) => {
     const { client } = concierge;
     const { id, mark } = await running(script);
@@ -158,13 +164,27 @@ describe("a stop while the provider fails", () => {
   it("is a 202, and is made good by a timer once the provider is back", async () => {
     const { client, control } = concierge;
     const { id, mark } = await running(() => ":");
-    for (const route of ["runCommand", "getSandbox", "deleteSandbox", "getSession"]) {
+    for (const route of ["killCommand", "runCommand", "getSandbox", "deleteSandbox", "getSession"]) {
       await control("POST", "/faults", { route, count: 12, effect: { type: "status", status: 500 } });
     }
     const answer = await client.stop(id);
     expect(answer).toMatchObject({ httpStatus: 202, status: "stopping" });
     await control("DELETE", "/faults");
     expect(await client.ended(id, 60_000)).toMatchObject({ status: "stopped" });
+    expect(alive(mark)).toEqual([]);
+  });
+});
+
+describe("a stop whose runner can not be told", () => {
+  it.each([
+    ["is refused", { type: "status", status: 500 }],
+    ["is not answered", { type: "hang" }],
+  ])("is proven by another command where the word to it %s", async (_what, effect) => {
+    const { client, control } = concierge;
+    const { id, mark } = await running(() => ":");
+    await control("POST", "/faults", { route: "killCommand", count: 1, effect });
+    expect(await client.stop(id)).toMatchObject({ httpStatus: 200, status: "stopped" });
+    await control("DELETE", "/faults");
     expect(alive(mark)).toEqual([]);
   });
 });

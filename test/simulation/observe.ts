@@ -63,9 +63,9 @@ export function observeProvider(provider: Provider, watch: Watch): Provider {
       for (const { content } of files) if (typeof content === "string") watch.keepsSecrets("a file", content);
       await provider.writeFiles(sandbox, files);
     },
-    async launch(sandbox, command) {
-      watch.keepsSecrets("a process's arguments", command.args);
-      return await provider.launch(sandbox, command);
+    async launch(sandbox, runDir, env) {
+      watch.keepsSecrets("a process's arguments", runDir);
+      return await provider.launch(sandbox, runDir, env);
     },
     async sweep(sandbox, runDir, options) {
       const after = watch.sweeping(sandbox.name, runDir);

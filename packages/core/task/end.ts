@@ -45,11 +45,18 @@ export async function beginStopping(
 ): Promise<Task> {
   const now = deps.clock.now();
   const outcome = await deps.store.changeTask(task.id, guard, {
-    set: { state: { status: "stopping", ...cause, attempts: 0 }, dueAt: now + terminateRetryMs },
+    set: {
+      state: { status: "stopping", ...cause, attempts: 0, ...commandOf(task) },
+      dueAt: now + terminateRetryMs,
+    },
     phase: { turn: task.turn, status: "stopping", at: now, by, note: cause.error.code },
   });
   if (outcome.won) countStopBegun(deps, outcome.item, cause);
   return outcome.item ?? task;
+}
+
+function commandOf({ state }: Task): { commandId?: string } {
+  return state.status === "running" ? { commandId: state.commandId } : {};
 }
 
 /** Kills what a `stopping` turn started, and writes its outcome once that is proven; else sees to it that it is tried again. */

@@ -62,12 +62,8 @@ export async function launch(
     // Armed before the launch: a worker that dies in between leaves a timer too many, not an agent without one.
     timers.arm(inactivity, task.limits.inactivityMs),
   ]);
-  const command = {
-    cmd: "node",
-    args: [fromWorkingDirectory(`${runDir}/runner.mjs`)],
-    env: { CONCIERGE_TURN: JSON.stringify({ ...turn, agentEnv, ...conversationOf(memory) }) },
-  };
-  const commandId = await timed("launch", provider.launch(sandbox, command));
+  const env = { CONCIERGE_TURN: JSON.stringify({ ...turn, agentEnv, ...conversationOf(memory) }) };
+  const commandId = await timed("launch", provider.launch(sandbox, runDir, env));
 
   const now = clock.now();
   const use = useOf(room, steps);

@@ -62,8 +62,9 @@ async function markReleasing(
 /** A sandbox that no longer runs has nothing left in it; one that can not be asked is stopped. */
 async function sweep(deps: SandboxDeps, task: Task, sandbox: SandboxRef): Promise<boolean> {
   const runDir = runDirOf(task);
+  const commandId = task.state.status === "stopping" ? task.state.commandId : undefined;
   try {
-    const found = await deps.provider.sweep(sandbox, runDir);
+    const found = await deps.provider.sweep(sandbox, runDir, { commandId });
     if (found !== "superseded") return found === "clean";
     // With the lease still this turn's, nobody else can have been let in: the word is an older turn's, or the agent's.
     if (!(await hasLease(deps, task))) return false;

@@ -107,6 +107,8 @@ export const stateSchema = z.lazy(() =>
       outcome: z.enum(["stopped", "timed_out", "failed"]),
       error: taskErrorSchema,
       attempts: z.int().nonnegative(),
+      /** What it was launched with, where that was known when the stop began. */
+      commandId: z.string().optional(),
     }),
     z.object({ status: z.literal("succeeded"), ...ended }),
     z.object({ status: z.literal("failed"), ...ended, error: taskErrorSchema }),

@@ -2,9 +2,9 @@ type Asynchronous<T> = { [Name in keyof T]: (...given: never[]) => Promise<unkno
 
 /**
  * Something whose methods are all asynchronous, made by the first call of one: what an invocation does not need
- * is not loaded for it.
+ * is not loaded for it. Methods that are there already are called as they are.
  */
-export function lazily<T extends Asynchronous<T>>(make: () => Promise<T>): T {
+export function lazily<T extends Asynchronous<T>>(make: () => Promise<T>, there: Partial<T> = {}): T {
   let made: Promise<T> | undefined;
   const call = async (name: keyof T, given: never[]): Promise<unknown> => {
     made ??= make();
@@ -13,6 +13,9 @@ export function lazily<T extends Asynchronous<T>>(make: () => Promise<T>): T {
   };
   return new Proxy({} as T, {
     // Whoever awaits it looks for a `then`.
-    get: (_, name) => (name === "then" ? undefined : (...given: never[]) => call(name as keyof T, given)),
+    get: (_, name) =>
+      name === "then"
+        ? undefined
+        : (there[name as keyof T] ?? ((...given: never[]) => call(name as keyof T, given))),
   });
 }

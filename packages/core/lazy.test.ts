@@ -32,6 +32,15 @@ describe("what is made lazily", () => {
     await expect(unmade.add(1)).rejects.toThrow("no credentials");
   });
 
+  it("is not made for a method that is there already", async () => {
+    const unmade = async () => {
+      throw new Error("made");
+    };
+    const counter = lazily<Counter>(unmade, { add: async (by) => by });
+    expect(await counter.add(3)).toBe(3);
+    await expect(counter.fail()).rejects.toThrow("made");
+  });
+
   it("can be awaited like any other value", async () => {
     const counter = await lazily(async () => new Counter());
     expect(await counter.add(2)).toBe(2);

@@ -1,0 +1,41 @@
+import type { SweepResult } from "@concierge/core";
+import * as z from "zod";
+import { sweepResults } from "./sweep.ts";
+
+interface Access {
+  token: string;
+  teamId: string;
+  baseUrl?: string | undefined;
+}
+
+const vercel = "https://vercel.com";
+const timeoutMs = 2_000;
+const sigterm = 15;
+const finished = z.object({ command: z.object({ exitCode: z.int() }) });
+
+/**
+ * Tells what waits beside a turn's runner to sweep, and waits for its end; two calls of Vercel's REST API, made at once.
+ * Nothing where it could not be told or did not get to say what it found: the sweep that then comes will know why.
+ */
+export async function tellLauncher(
+  { token, teamId, baseUrl = vercel }: Access,
+  sessionId: string,
+  commandId: string,
+): Promise<SweepResult | undefined> {
+  const url = `${baseUrl}/api/v2/sandboxes/sessions/${sessionId}/cmd/${commandId}`;
+  const team = new URLSearchParams({ teamId });
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  const signal = AbortSignal.timeout(timeoutMs);
+  const body = JSON.stringify({ signal: sigterm });
+  try {
+    const [ended, told] = await Promise.all([
+      fetch(`${url}?${team}&wait=true`, { headers, signal }),
+      fetch(`${url}/kill?${team}`, { method: "POST", headers, body, signal }),
+    ]);
+    await told.body?.cancel();
+    const { command } = finished.parse(await ended.json());
+    return sweepResults.get(command.exitCode);
+  } catch {
+    return undefined;
+  }
+}
