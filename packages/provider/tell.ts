@@ -25,17 +25,23 @@ export async function tellLauncher(
   const url = `${baseUrl}/api/v2/sandboxes/sessions/${sessionId}/cmd/${commandId}`;
   const team = new URLSearchParams({ teamId });
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-  const signal = AbortSignal.timeout(timeoutMs);
   const body = JSON.stringify({ signal: sigterm });
+  const over = new AbortController();
+  const signal = AbortSignal.any([over.signal, AbortSignal.timeout(timeoutMs)]);
   try {
-    const [ended, told] = await Promise.all([
-      fetch(`${url}?${team}&wait=true`, { headers, signal }),
-      fetch(`${url}/kill?${team}`, { method: "POST", headers, body, signal }),
+    const [{ command }] = await Promise.all([
+      fetch(`${url}?${team}&wait=true`, { headers, signal }).then(answered).then(finished.parse),
+      fetch(`${url}/kill?${team}`, { method: "POST", headers, body, signal }).then(answered),
     ]);
-    await told.body?.cancel();
-    const { command } = finished.parse(await ended.json());
     return sweepResults.get(command.exitCode);
   } catch {
     return undefined;
+  } finally {
+    over.abort();
   }
+}
+
+async function answered(response: Response): Promise<unknown> {
+  if (!response.ok) throw new Error(`status ${response.status}`);
+  return await response.json();
 }
