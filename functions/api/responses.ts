@@ -1,9 +1,9 @@
 import { type ErrorCode, errorTable } from "@concierge/core";
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import { problemSchema } from "./problem.ts";
 
 /** A JSON answer, for the OpenAPI document. */
-export function json<T extends z.ZodType>(schema: T, description: string) {
+export function json<T extends z.ZodMiniType>(schema: T, description: string) {
   return { description, content: { "application/json": { schema } } };
 }
 

@@ -1,10 +1,10 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { flagVariableSchema } from "./flags/schema.ts";
 
 const minute = 60_000;
 
 interface Variable<Value, Fallback> {
-  schema: () => z.ZodType<Value>;
+  schema: () => z.ZodMiniType<Value>;
   fallback: Fallback;
 }
 
@@ -99,20 +99,20 @@ export function parseConfig(environment: Readonly<Record<string, string | undefi
   };
 }
 
-function parse(name: string, schema: z.ZodType, given: string): unknown {
+function parse(name: string, schema: z.ZodMiniType, given: string): unknown {
   const parsed = schema.safeParse(given);
   if (!parsed.success) throw new ConfigError(`${name} ${parsed.error.issues[0]?.message}`);
   return parsed.data;
 }
 
 function variable<Value, const Fallback>(
-  schema: () => z.ZodType<Value>,
+  schema: () => z.ZodMiniType<Value>,
   fallback: Fallback,
 ): Variable<Value, Fallback> {
   return { schema, fallback };
 }
 
-function optional<Value>(schema: () => z.ZodType<Value>): Variable<Value, undefined> {
+function optional<Value>(schema: () => z.ZodMiniType<Value>): Variable<Value, undefined> {
   return { schema, fallback: undefined };
 }
 
@@ -127,14 +127,12 @@ function milliseconds(fallback: number) {
 function whole(min: number, max: number, unit: string) {
   const error = `takes a whole number of ${unit} from ${min} to ${max}`;
   return z
-    .string()
-    .regex(/^\d{1,15}$/, { error })
-    .transform(Number)
-    .refine((value) => value >= min && value <= max, { error });
+    .pipe(z.string().check(z.regex(/^\d{1,15}$/, { error })), z.transform(Number))
+    .check(z.refine((value) => value >= min && value <= max, { error }));
 }
 
 function text(pattern: RegExp, what: string) {
-  return z.string().regex(pattern, { error: `takes ${what}` });
+  return z.string().check(z.regex(pattern, { error: `takes ${what}` }));
 }
 
 function url() {

@@ -26,7 +26,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Core decides and touches nothing: hashing is arithmetic, all other modules of Node's are the world. */
-const coreMayUse = new Set(["zod", "node:crypto"]);
+const coreMayUse = new Set(["zod/mini", "node:crypto"]);
 
 /** Plain data, for everyone who builds the stack from it. */
 const shared = "infra/topology.ts";

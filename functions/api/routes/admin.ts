@@ -7,7 +7,7 @@ import {
   reapReportSchema,
   withFlags,
 } from "@concierge/core";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { requireAdmin } from "../auth.ts";
 import { json, problems, security } from "../responses.ts";
 import { createRoute, type Router } from "../router.ts";
@@ -40,7 +40,7 @@ const sweep = createRoute({
   method: "post",
   path: "/v1/reap",
   summary: "Sweep now, or only tell what a sweep would do",
-  request: { body: { required: false, ...json(z.strictObject({ dryRun: z.boolean().optional() }), "How") } },
+  request: { body: { required: false, ...json(z.strictObject({ dryRun: z.optional(z.boolean()) }), "How") } },
   responses: { 200: json(reapReportSchema, "What was done"), ...refusals },
 });
 

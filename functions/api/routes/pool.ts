@@ -8,7 +8,7 @@ import {
   readCosts,
   requestBase,
 } from "@concierge/core";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { requireAdmin } from "../auth.ts";
 import { json, problems, security } from "../responses.ts";
 import { createRoute, type Router } from "../router.ts";
@@ -30,9 +30,9 @@ const costs = createRoute({
   summary: "What was used by day, and what a sandbox per message would have used; everyone's for admins",
   request: {
     query: z.strictObject({
-      from: z.iso.date().optional(),
-      to: z.iso.date().optional(),
-      userId: z.string().max(64).optional(),
+      from: z.optional(z.iso.date()),
+      to: z.optional(z.iso.date()),
+      userId: z.optional(z.string().check(z.maxLength(64))),
     }),
   },
   responses: {

@@ -1,5 +1,5 @@
 import type { EndingDeps } from "@concierge/core";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { json, problems, security } from "../responses.ts";
 import { createRoute, type Router } from "../router.ts";
 
@@ -11,7 +11,7 @@ const secret = createRoute({
   summary: "What your webhooks are signed with, as Standard Webhooks has it",
   responses: {
     200: json(
-      z.object({ secret: z.string() }).meta({ id: "WebhookSecret" }),
+      z.object({ secret: z.string() }).register(z.globalRegistry, { id: "WebhookSecret" }),
       "Your secret; it is the same every time",
     ),
     ...problems("unauthorized"),
