@@ -24,6 +24,17 @@ export const problemSchema = z
   )
   .register(z.globalRegistry, { id: "Problem" });
 
+/** The ways a route may refuse, for the OpenAPI document. */
+export function problems(...codes: ErrorCode[]) {
+  const byStatus = Map.groupBy(codes, (code) => errorTable[code].status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, group]) => [
+      status,
+      { description: group.join(", "), content: { "application/problem+json": { schema: problemSchema } } },
+    ]),
+  );
+}
+
 /** Answers every error there is as RFC 9457 says; what is not ours to explain is told to the log, not to the caller. */
 export function answerError(error: unknown, c: Context, headers: Record<string, string> = {}): Response {
   const { code, message, extra } = toAppError(error);

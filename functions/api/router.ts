@@ -89,6 +89,13 @@ export function createRoute<const R extends Route>(route: R): R {
   return route;
 }
 
+/** JSON, as a route is sent it or answers it. */
+export function json<T extends Schema>(schema: T, description: string) {
+  return { description, content: { "application/json": { schema } } };
+}
+
+export const security = [{ key: [] }];
+
 function routingPath(path: string): string {
   return path.replaceAll(/\/{(.+?)}/g, "/:$1");
 }

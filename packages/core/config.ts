@@ -56,6 +56,8 @@ type Values = {
     : never;
 };
 
+type Environment = Readonly<Record<string, string | undefined>>;
+
 export type Config = Readonly<ReturnType<typeof parseConfig>>;
 
 export class ConfigError extends Error {
@@ -63,7 +65,7 @@ export class ConfigError extends Error {
 }
 
 /** Reads the environment once; a value that does not parse is one line that names the variable and what it takes. */
-export function parseConfig(environment: Readonly<Record<string, string | undefined>>) {
+export function parseConfig(environment: Environment) {
   const entries = Object.entries(variables).map(([name, { schema, fallback }]) => {
     const given = environment[name];
     return [name, given === undefined || given === "" ? fallback : parse(name, schema(), given)];
@@ -97,6 +99,13 @@ export function parseConfig(environment: Readonly<Record<string, string | undefi
     },
     sandboxUrl: env.VERCEL_SANDBOX_URL,
   };
+}
+
+/** A variable that nothing can be put in the place of. */
+export function required(environment: Environment, name: string): string {
+  const value = environment[name];
+  if (!value) throw new ConfigError(`${name} must be set`);
+  return value;
 }
 
 function parse(name: string, schema: z.ZodMiniType, given: string): unknown {

@@ -1,7 +1,7 @@
 export { buildBase, getBase, requestBase } from "./base/index.ts";
 export { makeSandbox, type Step } from "./base/make.ts";
 export { type Base, baseSchema, baseViewSchema } from "./base/schema.ts";
-export { type Config, ConfigError, parseConfig } from "./config.ts";
+export { type Config, ConfigError, parseConfig, required } from "./config.ts";
 export { addUsage, countUsage, readCosts } from "./cost/index.ts";
 export { type Counters, costsSchema, type UsageRecord } from "./cost/schema.ts";
 export type {

@@ -8,9 +8,9 @@ import {
   withFlags,
 } from "@concierge/core";
 import * as z from "zod/mini";
-import { requireAdmin } from "../auth.ts";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { requireAdmin } from "../admin.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
 
 const common = { security, tags: ["admin"] };
 const refusals = problems("invalid_request", "unauthorized", "forbidden");

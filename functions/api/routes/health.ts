@@ -1,8 +1,7 @@
 import type { Deps } from "@concierge/core";
 import * as z from "zod/mini";
 import manifest from "../../package.json" with { type: "json" };
-import { json } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { createRoute, json, type Router } from "../router.ts";
 
 const healthSchema = z
   .object({ status: z.literal("ok"), version: z.string(), stage: z.string() })

@@ -1,9 +1,9 @@
 import { AppError, createKey, type Deps, type Key } from "@concierge/core";
 import * as z from "zod/mini";
-import { requireAdmin } from "../auth.ts";
+import { requireAdmin } from "../admin.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
 
 const keyViewSchema = z
   .object({ id: z.string(), userId: z.string(), admin: z.boolean(), createdAt: z.iso.datetime() })

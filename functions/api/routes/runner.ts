@@ -10,8 +10,8 @@ import {
   takeOutput,
 } from "@concierge/core";
 import * as z from "zod/mini";
-import { json, problems } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router } from "../router.ts";
 
 /** What a turn's runner may say. Not part of the public contract, so not in its document. */
 const common = { method: "post", hide: true } as const;

@@ -13,8 +13,8 @@ import {
 } from "@concierge/core";
 import * as z from "zod/mini";
 import { pageOf, pageQuery, parsePlaceCursor } from "../paging.ts";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
 
 const common = { security, tags: ["sessions"] };
 const params = z.object({ key: sessionKeySchema });

@@ -22,8 +22,8 @@ import { stream } from "hono/streaming";
 import * as z from "zod/mini";
 import { sendEvents } from "../event-stream.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
 
 const common = { security, tags: ["tasks"] };
 const params = z.object({ id: z.string() });

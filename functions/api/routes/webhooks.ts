@@ -1,7 +1,7 @@
 import type { EndingDeps } from "@concierge/core";
 import * as z from "zod/mini";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
 
 const secret = createRoute({
   security,
