@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { carryOut, type LaunchDeps, required } from "@concierge/core";
+import { type LaunchDeps, required } from "@concierge/core";
+import { carryOut } from "@concierge/core/verbs";
 import { parseWorkMessage } from "@concierge/queue";
 import { createWebhooks } from "@concierge/webhook";
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";

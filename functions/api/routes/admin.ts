@@ -1,12 +1,5 @@
-import {
-  allFlagsSchema,
-  type EndingDeps,
-  flagsRequestSchema,
-  putFlags,
-  reap,
-  reapReportSchema,
-  withFlags,
-} from "@concierge/core";
+import { allFlagsSchema, type EndingDeps, flagsRequestSchema, putFlags, withFlags } from "@concierge/core";
+import { reap, reapReportSchema } from "@concierge/core/verbs";
 import * as z from "zod/mini";
 import { requireAdmin } from "../admin.ts";
 import { problems } from "../problem.ts";

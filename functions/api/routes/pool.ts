@@ -1,13 +1,5 @@
-import {
-  baseViewSchema,
-  costsSchema,
-  type EndingDeps,
-  getBase,
-  poolSchema,
-  poolStats,
-  readCosts,
-  requestBase,
-} from "@concierge/core";
+import { baseViewSchema, costsSchema, type EndingDeps } from "@concierge/core";
+import { getBase, poolSchema, poolStats, readCosts, requestBase } from "@concierge/core/verbs";
 import * as z from "zod/mini";
 import { requireAdmin } from "../admin.ts";
 import { problems } from "../problem.ts";

@@ -1,14 +1,5 @@
-import {
-  agentEventSchema,
-  type EndingDeps,
-  grantClone,
-  grantPush,
-  limits,
-  reportEnd,
-  streams,
-  takeBeat,
-  takeOutput,
-} from "@concierge/core";
+import { agentEventSchema, type EndingDeps, limits, streams } from "@concierge/core";
+import { grantClone, grantPush, reportEnd, takeBeat, takeOutput } from "@concierge/core/verbs";
 import * as z from "zod/mini";
 import { problems } from "../problem.ts";
 import { createRoute, json, type Router } from "../router.ts";

@@ -1,16 +1,13 @@
+import { type EndingDeps, limits, type SessionDeps, sessionKeySchema } from "@concierge/core";
 import {
   deleteSession,
-  type EndingDeps,
   getSession,
-  limits,
   listSessions,
   requestSession,
   resetSession,
-  type SessionDeps,
-  sessionKeySchema,
   sessionViewSchema,
   showSession,
-} from "@concierge/core";
+} from "@concierge/core/verbs";
 import * as z from "zod/mini";
 import { pageOf, pageQuery, parsePlaceCursor } from "../paging.ts";
 import { problems } from "../problem.ts";

@@ -1,6 +1,5 @@
 import {
   continueRequestSchema,
-  continueTask,
   createFollower,
   type EndingDeps,
   eventSchema,
@@ -10,10 +9,8 @@ import {
   readEvents,
   readOutput,
   sessionKeySchema,
-  start,
   startRequestSchema,
   statuses,
-  stop,
   taskViewSchema,
   viewTask,
   waitForTask,
@@ -24,6 +21,9 @@ import { sendEvents } from "../event-stream.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { createRoute, json, type Router, security } from "../router.ts";
+
+/** Whoever only reads loads nothing that changes a task. */
+const loadVerbs = () => import("../task-verbs.ts");
 
 const common = { security, tags: ["tasks"] };
 const params = z.object({ id: z.string() });
@@ -170,6 +170,7 @@ const outputRoute = createRoute({
 export function registerTasks(app: Router, deps: EndingDeps): void {
   app.openapi(startRoute, async (c) => {
     const { userId } = c.get("caller");
+    const { start } = await loadVerbs();
     const task = await start(deps, userId, c.req.valid("json"), c.req.valid("header")["idempotency-key"]);
     return c.json(viewTask(task), 202, { location: `/v1/tasks/${task.id}` });
   });
@@ -196,6 +197,7 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
   });
 
   app.openapi(stopRoute, async (c) => {
+    const { stop } = await loadVerbs();
     const task = await stop(deps, c.get("caller").userId, c.req.valid("param").id);
     return c.json(viewTask(task), isTerminal(task.state.status) ? 200 : 202);
   });
@@ -203,6 +205,7 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
   app.openapi(continueRoute, async (c) => {
     const { userId } = c.get("caller");
     const key = c.req.valid("header")["idempotency-key"];
+    const { continueTask } = await loadVerbs();
     const task = await continueTask(deps, userId, c.req.valid("param").id, c.req.valid("json"), key);
     return c.json(viewTask(task), 202);
   });
