@@ -17,7 +17,8 @@ export function createMetrics(stage: string): Metrics {
         Metrics: [{ Name: name, Unit: name.endsWith("_ms") ? "Milliseconds" : "Count" }],
       };
       const _aws = { Timestamp: Date.now(), CloudWatchMetrics: [described] };
-      const line = { _aws, ...currentContext(), service, ...dimensions, [name]: value };
+      const context = Object.entries(currentContext()).map(([field, known]) => [field, String(known)]);
+      const line = { _aws, ...Object.fromEntries(context), service, ...dimensions, [name]: value };
       process.stdout.write(`${JSON.stringify(line)}\n`);
     },
   };
