@@ -15,7 +15,7 @@ import {
 import { createGitRemote } from "@concierge/git";
 import { createDynamoStore } from "@concierge/store";
 import { Resource } from "sst";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { neverShow, neverShowSecretsOf } from "./mask.ts";
 import { createMetrics } from "./metrics.ts";
 

@@ -1,4 +1,4 @@
-import { type ReapReport, reap } from "@concierge/core";
+import { type ReapReport, reap } from "@concierge/core/verbs";
 import type { Context } from "aws-lambda";
 import { composeDeps } from "./compose.ts";
 import { inContext } from "./context.ts";

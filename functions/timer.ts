@@ -1,4 +1,4 @@
-import { fireTimer } from "@concierge/core";
+import { fireTimer } from "@concierge/core/verbs";
 import { parseTimer } from "@concierge/queue";
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { eachMessage } from "./batch.ts";

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { carryOut, type LaunchDeps } from "@concierge/core";
+import { type LaunchDeps, required } from "@concierge/core";
+import { carryOut } from "@concierge/core/verbs";
 import { parseWorkMessage } from "@concierge/queue";
 import { createWebhooks } from "@concierge/webhook";
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
@@ -7,14 +8,13 @@ import { agentAccess } from "./agents.ts";
 import { eachMessage } from "./batch.ts";
 import { composeDeps } from "./compose.ts";
 import { currentRequestId, learn } from "./context.ts";
-import { required } from "./environment.ts";
 
 const composed = await composeDeps();
 const deps: LaunchDeps = {
   ...composed,
   webhooks: createWebhooks(composed.config),
-  runner: await readFile(required("RUNNER_FILE"), "utf8"),
-  callbackUrl: required("CONCIERGE_URL"),
+  runner: await readFile(required(process.env, "RUNNER_FILE"), "utf8"),
+  callbackUrl: required(process.env, "CONCIERGE_URL"),
   agents: agentAccess(process.env),
   requestId: currentRequestId,
 };

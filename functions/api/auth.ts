@@ -16,11 +16,6 @@ export function requireKey(deps: Deps, adminKey: string): MiddlewareHandler<Env>
   };
 }
 
-export const requireAdmin: MiddlewareHandler<Env> = async (c, next) => {
-  if (!c.get("caller").admin) throw new AppError("forbidden", "This is for admins.");
-  return await next();
-};
-
 export function requireToken({ sealer, clock }: SealingDeps): MiddlewareHandler<Env> {
   return async (c, next) => {
     const turn = sealer.readToken(bearer(c) ?? "", clock.now());

@@ -1,6 +1,6 @@
 /** The OpenAPI document, made from the routes and the schemas they parse with. Loaded when it is asked for. */
-import type { RouteConfig } from "@hono/zod-openapi";
 import * as z from "zod";
+import type { Route } from "./router.ts";
 
 type Json = Record<string, unknown>;
 type Content = Readonly<Record<string, { schema: unknown }>>;
@@ -18,7 +18,7 @@ export interface Info {
   description: string;
 }
 
-export function describe(info: Info, routes: readonly RouteConfig[]): Json {
+export function describe(info: Info, routes: readonly Route[]): Json {
   const schemas: Json = {};
   const paths: Record<string, Json> = {};
   for (const { method, path, request = {}, responses, security, tags, summary } of routes) {

@@ -1,11 +1,14 @@
+import { required } from "@concierge/core";
 import { streamHandle } from "hono/aws-lambda";
 import { Resource } from "sst";
 import { composeDeps } from "../compose.ts";
-import { required } from "../environment.ts";
 import { neverShow } from "../mask.ts";
 import { createApp } from "./app.ts";
 
-const pages = { css: required("SWAGGER_UI_CSS_FILE"), script: required("SWAGGER_UI_JS_FILE") };
+const pages = {
+  css: required(process.env, "SWAGGER_UI_CSS_FILE"),
+  script: required(process.env, "SWAGGER_UI_JS_FILE"),
+};
 
 const adminKey = Resource.AdminApiKey.value;
 neverShow(adminKey);

@@ -1,13 +1,13 @@
 import { AppError } from "@concierge/core";
-import * as z from "zod";
+import * as z from "zod/mini";
 
 export const pageQuery = z.strictObject({
-  limit: z.coerce.number().int().min(1).max(100).default(20),
-  cursor: z.string().optional(),
+  limit: z._default(z.coerce.number().check(z.int(), z.minimum(1), z.maximum(100)), 20),
+  cursor: z.optional(z.string()),
 });
 
-export function pageOf<T extends z.ZodType>(item: T) {
-  return z.object({ items: z.array(item), cursor: z.string().nullable() });
+export function pageOf<T extends z.ZodMiniType>(item: T) {
+  return z.object({ items: z.array(item), cursor: z.nullable(z.string()) });
 }
 
 /** Lists go on after an id: whose list it is comes from the key, so a cursor tells nothing and opens nothing. */

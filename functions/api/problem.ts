@@ -9,7 +9,7 @@ import {
 } from "@concierge/core";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
-import * as z from "zod";
+import * as z from "zod/mini";
 
 export const problemSchema = z
   .lazy(() =>
@@ -19,10 +19,21 @@ export const problemSchema = z
       status: z.int(),
       code: z.string(),
       detail: z.string(),
-      issues: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+      issues: z.optional(z.array(z.object({ path: z.string(), message: z.string() }))),
     }),
   )
-  .meta({ id: "Problem" });
+  .register(z.globalRegistry, { id: "Problem" });
+
+/** The ways a route may refuse, for the OpenAPI document. */
+export function problems(...codes: ErrorCode[]) {
+  const byStatus = Map.groupBy(codes, (code) => errorTable[code].status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, group]) => [
+      status,
+      { description: group.join(", "), content: { "application/problem+json": { schema: problemSchema } } },
+    ]),
+  );
+}
 
 /** Answers every error there is as RFC 9457 says; what is not ours to explain is told to the log, not to the caller. */
 export function answerError(error: unknown, c: Context, headers: Record<string, string> = {}): Response {
@@ -39,7 +50,7 @@ export function answerError(error: unknown, c: Context, headers: Record<string, 
 }
 
 /** A request that does not parse, with each of its faults. */
-export function answerInvalid(error: z.ZodError, c: Context): Response {
+export function answerInvalid(error: z.core.$ZodError, c: Context): Response {
   const issues = error.issues.map(({ path, message }) => ({ path: path.join("."), message }));
   return answerError(new AppError("invalid_request", summarize(issues), { issues }), c);
 }

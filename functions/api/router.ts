@@ -1,52 +1,117 @@
-import type { OpenAPIHono, RouteConfig } from "@hono/zod-openapi";
-import { Hono, type MiddlewareHandler } from "hono";
+import { type Handler, Hono, type MiddlewareHandler, type TypedResponse } from "hono";
+import type { StatusCode } from "hono/utils/http-status";
+import type { JSONParsed } from "hono/utils/types";
 import { validator } from "hono/validator";
-import type * as z from "zod";
+import { en } from "zod/locales";
+import * as z from "zod/mini";
 import type { Env } from "./env.ts";
 import { answerInvalid } from "./problem.ts";
 
-type Body = NonNullable<NonNullable<RouteConfig["request"]>["body"]>;
+// Without it every fault of a request is but "Invalid input".
+z.config(en());
 
-/**
- * Routes that parse what they are sent with the schemas they are described by. It is what @hono/zod-openapi's
- * router is to its caller, whose types these are; but that one makes the document's registry and loads all of
- * zod with every cold start, for a document that is hardly ever asked for.
- */
+type Schema = z.ZodMiniType;
+type Json<T extends Schema = Schema> = { readonly "application/json": { readonly schema: T } };
+
+interface Body {
+  readonly description: string;
+  readonly required: boolean;
+  readonly content: Json;
+}
+
+export interface Answer {
+  readonly description: string;
+  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
+  readonly headers?: Schema;
+}
+
+/** A route as the document has it, and as what it is sent is parsed. */
+export interface Route {
+  readonly method: "get" | "post" | "put" | "delete";
+  readonly path: string;
+  readonly summary?: string;
+  readonly tags?: readonly string[];
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
+  /** Not in the document. */
+  readonly hide?: boolean;
+  readonly request?: {
+    readonly params?: Schema;
+    readonly query?: Schema;
+    readonly headers?: Schema;
+    readonly body?: Body;
+  };
+  readonly responses: Readonly<Record<string, Answer>>;
+}
+
+/** What a handler finds parsed. */
+interface Parsed<R extends Route> {
+  out: Part<R, { params: Schema }, "params", "param"> &
+    Part<R, { query: Schema }, "query", "query"> &
+    Part<R, { headers: Schema }, "headers", "header"> &
+    (R["request"] extends { body: { content: Json<infer T> } } ? { json: z.output<T> } : object);
+}
+
+type Part<R extends Route, Has, Name extends keyof Has, Target extends string> = R["request"] extends Has
+  ? { [T in Target]: z.output<R["request"][Name]> }
+  : object;
+
+/** What a handler may answer: the statuses that are written down, each with its own body. */
+type Answers<R extends Route> = {
+  [Status in keyof R["responses"] as Status extends StatusCode ? Status : never]: AnswerWith<
+    R["responses"][Status],
+    Status & StatusCode
+  >;
+} extends infer ByStatus
+  ? ByStatus[keyof ByStatus]
+  : never;
+
+type AnswerWith<Described, Status extends StatusCode> = Described extends { content: Json<infer T> }
+  ? TypedResponse<JSONParsed<z.output<T>>, Status, "json">
+  : Described extends { content: object }
+    ? Response
+    : TypedResponse<unknown, Status, string>;
+
+/** Routes that parse what they are sent with the schemas they are described by. */
 export class Router extends Hono<Env> {
   /** What the document is made of. */
-  readonly described: RouteConfig[] = [];
+  readonly described: Route[] = [];
 
-  openapi = ((route: RouteConfig, handler: MiddlewareHandler) => {
+  openapi<R extends Route>(
+    route: R,
+    handler: Handler<Env, string, Parsed<R>, Answers<R> | Promise<Answers<R>>>,
+  ): void {
     if (!route.hide) this.described.push(route);
-    return this.on([route.method], [routingPath(route.path)], ...parsers(route), handler);
-  }) as unknown as OpenAPIHono<Env>["openapi"];
+    this.on([route.method], [routingPath(route.path)], ...parsers(route), handler);
+  }
 }
 
-export function createRoute<const Path extends string, Route extends RouteConfig & { path: Path }>(
-  route: Route,
-): Route {
+export function createRoute<const R extends Route>(route: R): R {
   return route;
 }
+
+/** JSON, as a route is sent it or answers it. */
+export function json<T extends Schema>(schema: T, description: string) {
+  return { description, content: { "application/json": { schema } } };
+}
+
+export const security = [{ key: [] }];
 
 function routingPath(path: string): string {
   return path.replaceAll(/\/{(.+?)}/g, "/:$1");
 }
 
-function parsers({ request = {} }: RouteConfig): MiddlewareHandler[] {
+function parsers({ request = {} }: Route): MiddlewareHandler[] {
   const { query, params, headers, body } = request;
   return [
     ...(query ? [parser("query", query)] : []),
     ...(params ? [parser("param", params)] : []),
-    ...(isSchema(headers) ? [parser("header", headers)] : []),
+    ...(headers ? [parser("header", headers)] : []),
     ...(body ? [bodyParser(body)] : []),
   ];
 }
 
 function bodyParser({ content, required }: Body): MiddlewareHandler {
-  const media = content["application/json"];
-  const schema = media && "schema" in media ? media.schema : undefined;
-  if (!isSchema(schema)) throw new Error("a route's body is JSON, by a schema");
-  const parse = parser("json", schema);
+  const parse = parser("json", content["application/json"].schema);
   if (required) return parse;
   return async (c, next) => {
     if (c.req.header("content-type") !== undefined) return await parse(c, next);
@@ -55,14 +120,9 @@ function bodyParser({ content, required }: Body): MiddlewareHandler {
   };
 }
 
-function parser(target: "query" | "param" | "header" | "json", schema: z.ZodType): MiddlewareHandler {
+function parser(target: "query" | "param" | "header" | "json", schema: Schema): MiddlewareHandler {
   return validator(target, async (value, c) => {
     const result = await schema.safeParseAsync(value);
     return result.success ? result.data : answerInvalid(result.error, c);
   });
-}
-
-/** The types allow more than we use: lists of headers, schemas that are JSON already. */
-function isSchema(value: unknown): value is z.ZodType {
-  return typeof value === "object" && value !== null && "safeParseAsync" in value;
 }

@@ -1,14 +1,12 @@
 import { fileURLToPath } from "node:url";
 import {
   type Config,
-  carryOut,
   catalogue,
   createFlagReader,
   createId,
   createSealer,
   type Deps,
   type EndingDeps,
-  fireTimer,
   type LaunchDeps,
   type MetricDefinition,
   type MetricName,
@@ -17,6 +15,7 @@ import {
   type Webhooks,
   type WorkMessage,
 } from "@concierge/core";
+import { carryOut, fireTimer } from "@concierge/core/verbs";
 import { createMemoryProvider } from "@concierge/provider";
 import { SandboxSessionManager } from "@concierge/sessions";
 import { createMemoryStore } from "@concierge/store";

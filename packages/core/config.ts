@@ -1,10 +1,10 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { flagVariableSchema } from "./flags/schema.ts";
 
 const minute = 60_000;
 
 interface Variable<Value, Fallback> {
-  schema: () => z.ZodType<Value>;
+  schema: () => z.ZodMiniType<Value>;
   fallback: Fallback;
 }
 
@@ -56,6 +56,8 @@ type Values = {
     : never;
 };
 
+type Environment = Readonly<Record<string, string | undefined>>;
+
 export type Config = Readonly<ReturnType<typeof parseConfig>>;
 
 export class ConfigError extends Error {
@@ -63,7 +65,7 @@ export class ConfigError extends Error {
 }
 
 /** Reads the environment once; a value that does not parse is one line that names the variable and what it takes. */
-export function parseConfig(environment: Readonly<Record<string, string | undefined>>) {
+export function parseConfig(environment: Environment) {
   const entries = Object.entries(variables).map(([name, { schema, fallback }]) => {
     const given = environment[name];
     return [name, given === undefined || given === "" ? fallback : parse(name, schema(), given)];
@@ -99,20 +101,27 @@ export function parseConfig(environment: Readonly<Record<string, string | undefi
   };
 }
 
-function parse(name: string, schema: z.ZodType, given: string): unknown {
+/** A variable that nothing can be put in the place of. */
+export function required(environment: Environment, name: string): string {
+  const value = environment[name];
+  if (!value) throw new ConfigError(`${name} must be set`);
+  return value;
+}
+
+function parse(name: string, schema: z.ZodMiniType, given: string): unknown {
   const parsed = schema.safeParse(given);
   if (!parsed.success) throw new ConfigError(`${name} ${parsed.error.issues[0]?.message}`);
   return parsed.data;
 }
 
 function variable<Value, const Fallback>(
-  schema: () => z.ZodType<Value>,
+  schema: () => z.ZodMiniType<Value>,
   fallback: Fallback,
 ): Variable<Value, Fallback> {
   return { schema, fallback };
 }
 
-function optional<Value>(schema: () => z.ZodType<Value>): Variable<Value, undefined> {
+function optional<Value>(schema: () => z.ZodMiniType<Value>): Variable<Value, undefined> {
   return { schema, fallback: undefined };
 }
 
@@ -127,14 +136,12 @@ function milliseconds(fallback: number) {
 function whole(min: number, max: number, unit: string) {
   const error = `takes a whole number of ${unit} from ${min} to ${max}`;
   return z
-    .string()
-    .regex(/^\d{1,15}$/, { error })
-    .transform(Number)
-    .refine((value) => value >= min && value <= max, { error });
+    .pipe(z.string().check(z.regex(/^\d{1,15}$/, { error })), z.transform(Number))
+    .check(z.refine((value) => value >= min && value <= max, { error }));
 }
 
 function text(pattern: RegExp, what: string) {
-  return z.string().regex(pattern, { error: `takes ${what}` });
+  return z.string().check(z.regex(pattern, { error: `takes ${what}` }));
 }
 
 function url() {

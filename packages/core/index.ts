@@ -1,8 +1,5 @@
-export { buildBase, getBase, requestBase } from "./base/index.ts";
-export { makeSandbox, type Step } from "./base/make.ts";
 export { type Base, baseSchema, baseViewSchema } from "./base/schema.ts";
-export { type Config, ConfigError, parseConfig } from "./config.ts";
-export { addUsage, countUsage, readCosts } from "./cost/index.ts";
+export { type Config, ConfigError, parseConfig, required } from "./config.ts";
 export { type Counters, costsSchema, type UsageRecord } from "./cost/schema.ts";
 export type {
   AgentAccess,
@@ -46,7 +43,6 @@ export * as limits from "./limits.ts";
 export { catalogue, type MetricDefinition } from "./metrics/catalogue.ts";
 export { metricNamespace, serviceOf } from "./metrics/naming.ts";
 export { type Measure, type SuccessMetric, successMetrics, type Term } from "./metrics/targets.ts";
-export { claimWarm } from "./pool/index.ts";
 export {
   isUnclaimed,
   type Slot,
@@ -55,22 +51,9 @@ export {
   type WarmSandbox,
   warmSchema,
 } from "./pool/schema.ts";
-export { confirmSlot, giveBackSlot, makeUserRoom, takeSlot, takeWarmSlot } from "./pool/slots.ts";
-export { poolSchema, poolStats } from "./pool/stats.ts";
 export type * from "./ports.ts";
 export { timerKinds } from "./ports.ts";
-export { type ReapReport, reap, reapReportSchema } from "./reaper/index.ts";
 export { createSealer, type Sealer, type TokenClaims } from "./seal.ts";
-export {
-  decideLease,
-  decideLife,
-  decideRoom,
-  giveUp,
-  type LifeVerdict,
-  type RoomVerdict,
-  renewed,
-} from "./session/decide.ts";
-export { release, whoHolds } from "./session/release.ts";
 export {
   type Environment,
   type Lease,
@@ -79,17 +62,7 @@ export {
   type SessionSandbox,
   sessionSchema,
 } from "./session/schema.ts";
-export {
-  deleteSession,
-  getSession,
-  listSessions,
-  requestSession,
-  resetSession,
-  showSession,
-} from "./session/verbs.ts";
-export { sessionViewSchema } from "./session/view.ts";
-export * from "./task/index.ts";
-export { fromWorkingDirectory } from "./task/launch.ts";
+export { getTask, waitForTask } from "./task/read.ts";
 export {
   type ContinueRequest,
   continueRequestSchema,
@@ -109,4 +82,3 @@ export {
 } from "./task/schema.ts";
 export { taskViewSchema, viewTask } from "./task/view.ts";
 export { type WebhookEvent, webhookEventSchema } from "./webhook/schema.ts";
-export { carryOut } from "./work.ts";

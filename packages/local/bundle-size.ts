@@ -24,9 +24,18 @@ export function sizeOf(metafile: Metafile): BundleSize {
 }
 
 /** The outputs that are loaded before the first line of the handler runs. */
-export function initFiles({ outputs }: Metafile): string[] {
-  const entry = Object.keys(outputs).find((file) => file.endsWith("/bundle.mjs"));
-  const found = new Set(entry ? [entry] : []);
+export function initFiles(metafile: Metafile): string[] {
+  return withImports(metafile, (file) => file.endsWith("/bundle.mjs"));
+}
+
+/** The outputs that are loaded with a module that is imported where it is needed. */
+export function filesWith(metafile: Metafile, module: string): string[] {
+  return withImports(metafile, (file) => metafile.outputs[file]?.entryPoint === module);
+}
+
+function withImports({ outputs }: Metafile, isFirst: (file: string) => boolean): string[] {
+  const first = Object.keys(outputs).find(isFirst);
+  const found = new Set(first ? [first] : []);
   for (const file of found) {
     for (const { path, kind } of outputs[file]?.imports ?? []) {
       if (kind === "import-statement" && path in outputs) found.add(path);

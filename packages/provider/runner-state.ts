@@ -1,8 +1,8 @@
 import type { RunnerState } from "@concierge/core";
-import * as z from "zod";
+import * as z from "zod/mini";
 
 const schema = z.object({
-  lastOutputAt: z.iso.datetime().nullable(),
+  lastOutputAt: z.nullable(z.iso.datetime()),
   producedSeq: z.int(),
   ackedSeq: z.int(),
   activity: z.enum(["none", "model", "tool"]),

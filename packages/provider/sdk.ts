@@ -1,11 +1,5 @@
-import {
-  fromWorkingDirectory,
-  type LiveSandbox,
-  limits,
-  type Provider,
-  ProviderError,
-  type SandboxRef,
-} from "@concierge/core";
+import { type LiveSandbox, limits, type Provider, ProviderError, type SandboxRef } from "@concierge/core";
+import { fromWorkingDirectory } from "@concierge/core/verbs";
 import { type NetworkPolicyRule, Sandbox, type Session, Snapshot } from "@vercel/sandbox";
 import { classified } from "./errors.ts";
 import { execute } from "./execute.ts";

@@ -1,5 +1,5 @@
 import type { SweepResult } from "@concierge/core";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { sweepResults } from "./sweep.ts";
 
 interface Access {

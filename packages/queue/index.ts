@@ -7,7 +7,7 @@ import {
   type WorkQueue,
   webhookEventSchema,
 } from "@concierge/core";
-import * as z from "zod";
+import * as z from "zod/mini";
 
 /** SQS takes no more, and only whole seconds: a delay is rounded up, so that nothing comes too early. */
 const delayMaxSeconds = 900;
@@ -57,27 +57,27 @@ export function requestIdOf(record: {
   return record.messageAttributes[requestIdAttribute]?.stringValue;
 }
 
-const turn = { taskId: z.string(), turn: z.int().positive() };
+const turn = { taskId: z.string(), turn: z.int().check(z.positive()) };
 const session = { userId: z.string(), sessionKey: z.string() };
 
 /** What is not known here is dropped: the version after this one may say more. */
 const workMessageSchema = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("provision"), ...turn, attempt: z.int().optional() }),
-  z.object({ kind: z.literal("prepare"), ...session, attempt: z.int().optional() }),
-  z.object({ kind: z.literal("environment"), ...session, epoch: z.int().positive() }),
+  z.object({ kind: z.literal("provision"), ...turn, attempt: z.optional(z.int()) }),
+  z.object({ kind: z.literal("prepare"), ...session, attempt: z.optional(z.int()) }),
+  z.object({ kind: z.literal("environment"), ...session, epoch: z.int().check(z.positive()) }),
   z.object({
     kind: z.literal("usage"),
     ...turn,
     userId: z.string(),
     counters: z.record(z.string(), z.number()),
   }),
-  z.object({ kind: z.literal("release"), ...session, epoch: z.int().positive() }),
-  z.object({ kind: z.literal("base"), asked: z.boolean().optional() }),
+  z.object({ kind: z.literal("release"), ...session, epoch: z.int().check(z.positive()) }),
+  z.object({ kind: z.literal("base"), asked: z.optional(z.boolean()) }),
   z.object({
     kind: z.literal("webhook"),
     ...turn,
     event: webhookEventSchema,
-    attempt: z.int().optional(),
+    attempt: z.optional(z.int()),
   }),
 ]);
 
@@ -88,7 +88,7 @@ export function parseWorkMessage(body: string): WorkMessage {
 const timerSchema = z.object({
   kind: z.enum(timerKinds),
   taskId: z.string(),
-  turn: z.int().positive(),
+  turn: z.int().check(z.positive()),
 });
 
 export function parseTimer(body: string): Timer {

@@ -1,21 +1,23 @@
 import {
-  claimWarm,
-  confirmSlot,
-  giveBackSlot,
-  giveUp,
   type LiveSandbox,
   limits,
-  makeSandbox,
-  makeUserRoom,
   type Origin,
   ProviderError,
   type Room,
   type Session,
   sandboxName,
   sessionId,
+} from "@concierge/core";
+import {
+  claimWarm,
+  confirmSlot,
+  giveBackSlot,
+  giveUp,
+  makeSandbox,
+  makeUserRoom,
   takeSlot,
   takeWarmSlot,
-} from "@concierge/core";
+} from "@concierge/core/verbs";
 import { probe } from "./health.ts";
 import { type Attempt, inUse, moved, type Replaced, roomOf, seen, settled } from "./room.ts";
 

@@ -1,6 +1,5 @@
 import {
   AppError,
-  addUsage,
   createFlagReader,
   createId,
   type Execution,
@@ -11,11 +10,10 @@ import {
   type Room,
   type RoomDeps,
   type RoomRequest,
-  release,
   type Session,
   type SessionName,
-  whoHolds,
 } from "@concierge/core";
+import { addUsage, release, whoHolds } from "@concierge/core/verbs";
 import { refreshEnvironment } from "./environment.ts";
 import { extend } from "./extend.ts";
 import { healthOf } from "./health.ts";

@@ -1,6 +1,4 @@
 import {
-  decideLife,
-  decideRoom,
   type LiveSandbox,
   limits,
   type Origin,
@@ -10,10 +8,9 @@ import {
   type Room,
   type RoomDeps,
   type RoomRequest,
-  renewed,
   type Session,
-  whoHolds,
 } from "@concierge/core";
+import { decideLife, decideRoom, renewed, whoHolds } from "@concierge/core/verbs";
 import { probe } from "./health.ts";
 import { make } from "./make.ts";
 import { createSteps, type Steps } from "./steps.ts";

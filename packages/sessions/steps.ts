@@ -1,4 +1,5 @@
-import type { Clock, Step } from "@concierge/core";
+import type { Clock } from "@concierge/core";
+import type { Step } from "@concierge/core/verbs";
 
 /** What the steps are called when they are measured. */
 const measured: Readonly<Record<string, string>> = {

@@ -4,24 +4,26 @@ import { type ConsumedCapacity, DynamoDBClient } from "@aws-sdk/client-dynamodb"
 import {
   beginning,
   type Clock,
-  carryOut,
-  continueTask,
   createFlagReader,
   createId,
   createSealer,
   type EndingDeps,
-  fireTimer,
   getTask,
   type LaunchDeps,
   parseConfig,
   readEvents,
+} from "@concierge/core";
+import {
+  carryOut,
+  continueTask,
+  fireTimer,
   reap,
   reportEnd,
   start,
   stop,
   takeBeat,
   takeOutput,
-} from "@concierge/core";
+} from "@concierge/core/verbs";
 import { clientConfig, createTables, physicalName } from "@concierge/local";
 import { createMemoryProvider } from "@concierge/provider";
 import { SandboxSessionManager } from "@concierge/sessions";

@@ -26,7 +26,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Core decides and touches nothing: hashing is arithmetic, all other modules of Node's are the world. */
-const coreMayUse = new Set(["zod", "node:crypto"]);
+const coreMayUse = new Set(["zod/mini", "node:crypto"]);
 
 /** Plain data, for everyone who builds the stack from it. */
 const shared = "infra/topology.ts";
@@ -39,11 +39,16 @@ export interface SourceFile {
   text: string;
 }
 
-/** Every import that goes where it may not, each as one line. */
-export function findViolations(files: readonly SourceFile[], packageNames: readonly string[]): string[] {
+/** What may be imported of a package: what its `exports` name. */
+export function entriesOf({ name, exports = {} }: { name: string; exports?: object }): string[] {
+  return [name, ...Object.keys(exports).map((entry) => posix.join(name, entry))];
+}
+
+/** Every import that goes where it may not, each as one line. Of each package's entries its name is the first. */
+export function findViolations(files: readonly SourceFile[], entries: readonly string[]): string[] {
   return files.flatMap((file) =>
     importsOf(file.text).flatMap((specifier) => {
-      const fault = judge(file.path, specifier, packageNames);
+      const fault = judge(file.path, specifier, entries);
       return fault ? [`${file.path}: "${specifier}" ${fault}`] : [];
     }),
   );
@@ -53,14 +58,14 @@ export function importsOf(text: string): string[] {
   return [...text.matchAll(importPattern)].flatMap(([, specifier]) => specifier ?? []);
 }
 
-function judge(path: string, specifier: string, packageNames: readonly string[]): string | undefined {
+function judge(path: string, specifier: string, entries: readonly string[]): string | undefined {
   const home = packageOf(path);
   const isTest =
     path.startsWith("test/") || /\.test\.ts$|\/testing(-driver)?(\.ts|\/)|\/contract(\.ts|\/)/.test(path);
   if (specifier.startsWith(".")) return judgeRelative(path, home, specifier, isTest);
 
-  const owner = packageNames.find((name) => specifier === name || specifier.startsWith(`${name}/`));
-  if (owner && specifier !== owner) return `reaches into ${owner}: only its index may be imported`;
+  const owner = entries.find((name) => specifier === name || specifier.startsWith(`${name}/`));
+  if (owner && !entries.includes(specifier)) return `reaches into ${owner}: only its entries may be imported`;
   if (isTest || home === undefined) return undefined;
   if (owner) return mayImport[home]?.includes(owner) ? undefined : `is not for ${home} to import`;
   if (home === "packages/core" && !coreMayUse.has(specifier)) return "is not for core, which does no I/O";

@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import {
   bundleAside,
+  filesWith,
   findGrown,
   formatSizes,
   initFiles,
@@ -47,6 +48,19 @@ describe("the bundles", () => {
     expect(withSdk).not.toEqual([]);
     const init = initFiles(metafile);
     expect(init.filter((file) => withSdk.includes(file))).toEqual([]);
+  });
+
+  test("of the api has nothing that changes a task where one is read", () => {
+    const metafile = bundles.metafiles.Api;
+    if (!metafile) throw new Error("no bundle of Api");
+    const modules = (files: string[]) =>
+      files.flatMap((file) => Object.keys(metafile.outputs[file]?.inputs ?? {}));
+    const toRead = filesWith(metafile, "functions/api/routes/tasks.ts");
+    const toChange = filesWith(metafile, "functions/api/task-verbs.ts");
+    const changes = ["packages/core/task/start.ts", "packages/core/pool/slots.ts"];
+    expect(modules(toChange)).toEqual(expect.arrayContaining(changes));
+    expect(modules([...initFiles(metafile), ...toRead]).filter((name) => changes.includes(name))).toEqual([]);
+    expect(modules(toRead)).toContain("packages/core/task/view.ts");
   });
 
   test("of the api, once it is loaded, has loaded its init and nothing else", async () => {

@@ -1,4 +1,5 @@
-import type { EndingDeps, RunnerEnd } from "@concierge/core";
+import type { EndingDeps } from "@concierge/core";
+import type { RunnerEnd } from "@concierge/core/verbs";
 import type { Random } from "./random.ts";
 import type { SimulatedRemote } from "./remote.ts";
 import { type Actor, createActor, type Scheduler } from "./scheduler.ts";

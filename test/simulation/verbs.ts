@@ -13,7 +13,7 @@ import {
   stop,
   takeBeat,
   takeOutput,
-} from "@concierge/core";
+} from "@concierge/core/verbs";
 
 /** The core's verbs as the functions call them; a mutant may put another in the place of one. */
 export const verbs = {

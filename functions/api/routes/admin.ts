@@ -1,16 +1,9 @@
-import {
-  allFlagsSchema,
-  type EndingDeps,
-  flagsRequestSchema,
-  putFlags,
-  reap,
-  reapReportSchema,
-  withFlags,
-} from "@concierge/core";
-import * as z from "zod";
-import { requireAdmin } from "../auth.ts";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { allFlagsSchema, type EndingDeps, flagsRequestSchema, putFlags, withFlags } from "@concierge/core";
+import { reap, reapReportSchema } from "@concierge/core/verbs";
+import * as z from "zod/mini";
+import { requireAdmin } from "../admin.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
 
 const common = { security, tags: ["admin"] };
 const refusals = problems("invalid_request", "unauthorized", "forbidden");
@@ -40,7 +33,7 @@ const sweep = createRoute({
   method: "post",
   path: "/v1/reap",
   summary: "Sweep now, or only tell what a sweep would do",
-  request: { body: { required: false, ...json(z.strictObject({ dryRun: z.boolean().optional() }), "How") } },
+  request: { body: { required: false, ...json(z.strictObject({ dryRun: z.optional(z.boolean()) }), "How") } },
   responses: { 200: json(reapReportSchema, "What was done"), ...refusals },
 });
 

@@ -1,10 +1,9 @@
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
-import type { RouteConfig } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import manifest from "../../package.json" with { type: "json" };
 import { describe, type Info } from "../document.ts";
-import type { Router } from "../router.ts";
+import type { Route, Router } from "../router.ts";
 
 const page = `<!doctype html>
 <html lang="en">
@@ -37,11 +36,7 @@ const info: Info = {
 };
 
 /** The contract, made from the schemas the routes parse with, and a page to read it on and try it, with no network. */
-export function registerDocs(
-  app: Router,
-  files: DocsFiles,
-  routes: () => Promise<readonly RouteConfig[]>,
-): void {
+export function registerDocs(app: Router, files: DocsFiles, routes: () => Promise<readonly Route[]>): void {
   app.get("/openapi.json", async (c) => {
     return c.json(describe(info, await routes()));
   });

@@ -1,12 +1,11 @@
 import type { Deps } from "@concierge/core";
-import * as z from "zod";
+import * as z from "zod/mini";
 import manifest from "../../package.json" with { type: "json" };
-import { json } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { createRoute, json, type Router } from "../router.ts";
 
 const healthSchema = z
   .object({ status: z.literal("ok"), version: z.string(), stage: z.string() })
-  .meta({ id: "Health" });
+  .register(z.globalRegistry, { id: "Health" });
 
 const route = createRoute({
   method: "get",

@@ -1,24 +1,26 @@
 import { AppError, createKey, type Deps, type Key } from "@concierge/core";
-import * as z from "zod";
-import { requireAdmin } from "../auth.ts";
+import * as z from "zod/mini";
+import { requireAdmin } from "../admin.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
 
 const keyViewSchema = z
   .object({ id: z.string(), userId: z.string(), admin: z.boolean(), createdAt: z.iso.datetime() })
-  .meta({ id: "Key" });
+  .register(z.globalRegistry, { id: "Key" });
 
 const keyRequestSchema = z
   .strictObject({
     userId: z
       .string()
-      .regex(/^[A-Za-z0-9._@-]{1,64}$/, { error: "must be 1 to 64 of A-Z, a-z, 0-9 and . _ @ -" }),
-    admin: z.boolean().optional(),
+      .check(z.regex(/^[A-Za-z0-9._@-]{1,64}$/, { error: "must be 1 to 64 of A-Z, a-z, 0-9 and . _ @ -" })),
+    admin: z.optional(z.boolean()),
   })
-  .meta({ id: "KeyRequest" });
+  .register(z.globalRegistry, { id: "KeyRequest" });
 
-const newKeySchema = z.object({ id: z.string(), key: z.string() }).meta({ id: "NewKey" });
+const newKeySchema = z
+  .object({ id: z.string(), key: z.string() })
+  .register(z.globalRegistry, { id: "NewKey" });
 
 const common = { security, tags: ["keys"] };
 

@@ -1,17 +1,9 @@
-import {
-  baseViewSchema,
-  costsSchema,
-  type EndingDeps,
-  getBase,
-  poolSchema,
-  poolStats,
-  readCosts,
-  requestBase,
-} from "@concierge/core";
-import * as z from "zod";
-import { requireAdmin } from "../auth.ts";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { baseViewSchema, costsSchema, type EndingDeps } from "@concierge/core";
+import { getBase, poolSchema, poolStats, readCosts, requestBase } from "@concierge/core/verbs";
+import * as z from "zod/mini";
+import { requireAdmin } from "../admin.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
 
 const common = { security, tags: ["pool"] };
 
@@ -30,9 +22,9 @@ const costs = createRoute({
   summary: "What was used by day, and what a sandbox per message would have used; everyone's for admins",
   request: {
     query: z.strictObject({
-      from: z.iso.date().optional(),
-      to: z.iso.date().optional(),
-      userId: z.string().max(64).optional(),
+      from: z.optional(z.iso.date()),
+      to: z.optional(z.iso.date()),
+      userId: z.optional(z.string().check(z.maxLength(64))),
     }),
   },
   responses: {

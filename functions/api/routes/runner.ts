@@ -1,21 +1,12 @@
-import {
-  agentEventSchema,
-  type EndingDeps,
-  grantClone,
-  grantPush,
-  limits,
-  reportEnd,
-  streams,
-  takeBeat,
-  takeOutput,
-} from "@concierge/core";
-import * as z from "zod";
-import { json, problems } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { agentEventSchema, type EndingDeps, limits, streams } from "@concierge/core";
+import { grantClone, grantPush, reportEnd, takeBeat, takeOutput } from "@concierge/core/verbs";
+import * as z from "zod/mini";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router } from "../router.ts";
 
 /** What a turn's runner may say. Not part of the public contract, so not in its document. */
 const common = { method: "post", hide: true } as const;
-const answer = <T extends z.ZodType>(action: T) => ({
+const answer = <T extends z.ZodMiniType>(action: T) => ({
   200: json(z.object({ action }), "What to do"),
   ...problems("invalid_request", "unauthorized"),
 });
@@ -24,18 +15,15 @@ const base64Max = Math.ceil(limits.batchMaxBytes / 3) * 4;
 
 /** What an adapter may say of its agent with any post. */
 const report = {
-  usage: z
-    .object({
-      inputTokens: z.int().min(0),
-      outputTokens: z.int().min(0),
-      costUsd: z.number().min(0).max(1e6),
-    })
-    .optional(),
+  usage: z.optional(
+    z.object({
+      inputTokens: z.int().check(z.minimum(0)),
+      outputTokens: z.int().check(z.minimum(0)),
+      costUsd: z.number().check(z.minimum(0), z.maximum(1e6)),
+    }),
+  ),
   // It becomes an argument of the next turn's agent, so it must not look like an option.
-  conversationId: z
-    .string()
-    .regex(/^[A-Za-z0-9][\x21-\x7e]{0,199}$/)
-    .optional(),
+  conversationId: z.optional(z.string().check(z.regex(/^[A-Za-z0-9][\x21-\x7e]{0,199}$/))),
 };
 
 const eventMaxBytes = 64 * 1024;
@@ -44,27 +32,29 @@ const chunksMax = 2000;
 const streamChunkSchema = z.object({
   stream: z.enum(streams),
   at: z.iso.datetime(),
-  data: z.base64().max(base64Max),
+  data: z.base64().check(z.maxLength(base64Max)),
 });
 
 const agentChunkSchema = z.object({
   at: z.iso.datetime(),
-  agent: agentEventSchema.refine((event) => sizeOf(event) <= eventMaxBytes, {
-    error: `must be ${eventMaxBytes} bytes at the most`,
-  }),
+  agent: agentEventSchema.check(
+    z.refine((event) => sizeOf(event) <= eventMaxBytes, {
+      error: `must be ${eventMaxBytes} bytes at the most`,
+    }),
+  ),
 });
 
 type Chunk = z.infer<typeof streamChunkSchema> | z.infer<typeof agentChunkSchema>;
 
 const outputSchema = z.object({
-  seq: z.int().min(1),
-  chunks: z
-    .array(z.union([streamChunkSchema, agentChunkSchema]))
-    .min(1)
-    .max(chunksMax)
-    .refine((chunks) => chunks.reduce((size, chunk) => size + weightOf(chunk), 0) <= base64Max, {
+  seq: z.int().check(z.minimum(1)),
+  chunks: z.array(z.union([streamChunkSchema, agentChunkSchema])).check(
+    z.minLength(1),
+    z.maxLength(chunksMax),
+    z.refine((chunks) => chunks.reduce((size, chunk) => size + weightOf(chunk), 0) <= base64Max, {
       error: `must hold ${limits.batchMaxBytes} bytes at the most`,
     }),
+  ),
   ...report,
 });
 
@@ -77,12 +67,12 @@ function sizeOf(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-const commitSchema = z.string().regex(/^[0-9a-f]{40,64}$/);
+const commitSchema = z.string().check(z.regex(/^[0-9a-f]{40,64}$/));
 
 const endSchema = z.object({
-  lastSeq: z.int().min(0),
-  exitCode: z.int().nullable(),
-  signal: z.string().max(32).nullable(),
+  lastSeq: z.int().check(z.minimum(0)),
+  exitCode: z.nullable(z.int()),
+  signal: z.nullable(z.string().check(z.maxLength(32))),
   reason: z.enum([
     "exited",
     "deadline",
@@ -92,27 +82,27 @@ const endSchema = z.object({
     "clone_failed",
     "runner_error",
   ]),
-  outputCutBytes: z.int().min(0),
-  agentMs: z.int().min(0).optional(),
-  text: z.string().max(4000),
-  detail: z.string().max(4000).optional(),
-  commit: commitSchema.optional(),
-  branch: z.string().max(200).optional(),
-  pushed: z.boolean().optional(),
+  outputCutBytes: z.int().check(z.minimum(0)),
+  agentMs: z.optional(z.int().check(z.minimum(0))),
+  text: z.string().check(z.maxLength(4000)),
+  detail: z.optional(z.string().check(z.maxLength(4000))),
+  commit: z.optional(commitSchema),
+  branch: z.optional(z.string().check(z.maxLength(200))),
+  pushed: z.optional(z.boolean()),
   ...report,
 });
 
 const finalizeSchema = z.object({
   commit: commitSchema,
-  branch: z.string().max(200),
+  branch: z.string().check(z.maxLength(200)),
   exitCode: z.int(),
-  text: z.string().max(4000),
+  text: z.string().check(z.maxLength(4000)),
 });
 
 const grantSchema = z.union([
   z.object({
     action: z.literal("go"),
-    credential: z.object({ username: z.string(), token: z.string() }).nullable(),
+    credential: z.nullable(z.object({ username: z.string(), token: z.string() })),
   }),
   z.object({ action: z.enum(["stop", "wait"]) }),
 ]);
@@ -152,7 +142,10 @@ const cloneRoute = createRoute({
   ...common,
   path: "/v1/runner/clone",
   request: {
-    body: { required: true, ...json(z.object({ nonce: z.string().min(16).max(128) }), "Who asks") },
+    body: {
+      required: true,
+      ...json(z.object({ nonce: z.string().check(z.minLength(16), z.maxLength(128)) }), "Who asks"),
+    },
   },
   responses: grants,
 });

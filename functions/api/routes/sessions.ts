@@ -1,20 +1,17 @@
+import { type EndingDeps, limits, type SessionDeps, sessionKeySchema } from "@concierge/core";
 import {
   deleteSession,
-  type EndingDeps,
   getSession,
-  limits,
   listSessions,
   requestSession,
   resetSession,
-  type SessionDeps,
-  sessionKeySchema,
   sessionViewSchema,
   showSession,
-} from "@concierge/core";
-import * as z from "zod";
+} from "@concierge/core/verbs";
+import * as z from "zod/mini";
 import { pageOf, pageQuery, parsePlaceCursor } from "../paging.ts";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
 
 const common = { security, tags: ["sessions"] };
 const params = z.object({ key: sessionKeySchema });
@@ -22,41 +19,38 @@ const dayMs = 24 * 60 * 60_000;
 
 const execRequestSchema = z
   .strictObject({
-    command: z.string().min(1).max(4096).regex(withoutNul()),
-    args: z
-      .array(
-        z
-          .string()
-          .max(128 * 1024)
-          .regex(withoutNul()),
-      )
-      .max(256)
-      .optional(),
-    cwd: z.string().min(1).max(4096).regex(withoutNul()).optional(),
-    env: z
-      .record(
-        z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/),
-        z.string().max(limits.envMaxBytes).regex(withoutNul()),
-      )
-      .refine((env) => Object.keys(env).length <= limits.envMaxNames, {
-        error: `must have ${limits.envMaxNames} names at the most`,
-      })
-      .optional(),
-    timeoutMs: z.int().min(1).max(limits.execTimeoutMaxMs).optional(),
+    command: z.string().check(z.minLength(1), z.maxLength(4096), z.regex(withoutNul())),
+    args: z.optional(
+      z.array(z.string().check(z.maxLength(128 * 1024), z.regex(withoutNul()))).check(z.maxLength(256)),
+    ),
+    cwd: z.optional(z.string().check(z.minLength(1), z.maxLength(4096), z.regex(withoutNul()))),
+    env: z.optional(
+      z
+        .record(
+          z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/)),
+          z.string().check(z.maxLength(limits.envMaxBytes), z.regex(withoutNul())),
+        )
+        .check(
+          z.refine((env) => Object.keys(env).length <= limits.envMaxNames, {
+            error: `must have ${limits.envMaxNames} names at the most`,
+          }),
+        ),
+    ),
+    timeoutMs: z.optional(z.int().check(z.minimum(1), z.maximum(limits.execTimeoutMaxMs))),
   })
-  .meta({ id: "ExecRequest" });
+  .register(z.globalRegistry, { id: "ExecRequest" });
 
 const execResultSchema = z
   .object({
     /** None where its time was over and it was killed. */
-    exitCode: z.int().nullable(),
+    exitCode: z.nullable(z.int()),
     stdout: z.string(),
     stderr: z.string(),
     durationMs: z.int(),
     timedOut: z.boolean(),
     truncated: z.boolean(),
   })
-  .meta({ id: "ExecResult" });
+  .register(z.globalRegistry, { id: "ExecResult" });
 
 const prepare = createRoute({
   ...common,
@@ -88,7 +82,7 @@ const get = createRoute({
   method: "get",
   path: "/v1/sessions/{key}",
   summary: "A session; with `probe` its sandbox is asked how it is",
-  request: { params, query: z.strictObject({ probe: z.enum(["true", "false"]).default("false") }) },
+  request: { params, query: z.strictObject({ probe: z._default(z.enum(["true", "false"]), "false") }) },
   responses: {
     200: json(sessionViewSchema, "The session"),
     ...problems("invalid_request", "unauthorized", "not_found"),
@@ -105,7 +99,7 @@ const extend = createRoute({
     params,
     body: {
       required: true,
-      ...json(z.strictObject({ durationMs: z.int().min(1000).max(dayMs) }), "How far"),
+      ...json(z.strictObject({ durationMs: z.int().check(z.minimum(1000), z.maximum(dayMs)) }), "How far"),
     },
   },
   responses: {

@@ -1,6 +1,5 @@
 import {
   continueRequestSchema,
-  continueTask,
   createFollower,
   type EndingDeps,
   eventSchema,
@@ -10,29 +9,29 @@ import {
   readEvents,
   readOutput,
   sessionKeySchema,
-  start,
   startRequestSchema,
   statuses,
-  stop,
   taskViewSchema,
   viewTask,
   waitForTask,
 } from "@concierge/core";
 import { stream } from "hono/streaming";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { sendEvents } from "../event-stream.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
+
+/** Whoever only reads loads nothing that changes a task. */
+const loadVerbs = () => import("../task-verbs.ts");
 
 const common = { security, tags: ["tasks"] };
 const params = z.object({ id: z.string() });
 
 const idempotencyHeaders = z.object({
-  "idempotency-key": z
-    .string()
-    .regex(/^[\x21-\x7e]{1,128}$/, { error: "must be 1 to 128 printable characters" })
-    .optional(),
+  "idempotency-key": z.optional(
+    z.string().check(z.regex(/^[\x21-\x7e]{1,128}$/, { error: "must be 1 to 128 printable characters" })),
+  ),
 });
 
 const startRoute = createRoute({
@@ -64,7 +63,10 @@ const listRoute = createRoute({
   path: "/v1/tasks",
   summary: "Your tasks, newest first",
   request: {
-    query: pageQuery.extend({ status: z.enum(statuses).optional(), sessionKey: sessionKeySchema.optional() }),
+    query: z.extend(pageQuery, {
+      status: z.optional(z.enum(statuses)),
+      sessionKey: z.optional(sessionKeySchema),
+    }),
   },
   responses: {
     200: json(pageOf(taskViewSchema), "A page"),
@@ -79,7 +81,9 @@ const getRoute = createRoute({
   summary: "A task; with `waitMs`, once its turn has ended or the time is over",
   request: {
     params,
-    query: z.strictObject({ waitMs: z.coerce.number().int().min(0).max(25_000).default(0) }),
+    query: z.strictObject({
+      waitMs: z._default(z.coerce.number().check(z.int(), z.minimum(0), z.maximum(25_000)), 0),
+    }),
   },
   responses: {
     200: json(taskViewSchema, "The task"),
@@ -132,8 +136,8 @@ const eventsRoute = createRoute({
     "What happened after a cursor: a page, or with `Accept: text/event-stream` a stream that ends with the task",
   request: {
     params,
-    query: z.strictObject({ after: z.string().optional() }),
-    headers: z.object({ "last-event-id": z.string().optional() }),
+    query: z.strictObject({ after: z.optional(z.string()) }),
+    headers: z.object({ "last-event-id": z.optional(z.string()) }),
   },
   responses: {
     200: {
@@ -153,7 +157,10 @@ const outputRoute = createRoute({
   method: "get",
   path: "/v1/tasks/{id}/output",
   summary: "All output, or one turn's, byte for byte",
-  request: { params, query: z.strictObject({ turn: z.coerce.number().int().min(1).optional() }) },
+  request: {
+    params,
+    query: z.strictObject({ turn: z.optional(z.coerce.number().check(z.int(), z.minimum(1))) }),
+  },
   responses: {
     200: { description: "The output", content: { "text/plain": { schema: z.string() } } },
     ...problems("invalid_request", "unauthorized", "not_found"),
@@ -163,6 +170,7 @@ const outputRoute = createRoute({
 export function registerTasks(app: Router, deps: EndingDeps): void {
   app.openapi(startRoute, async (c) => {
     const { userId } = c.get("caller");
+    const { start } = await loadVerbs();
     const task = await start(deps, userId, c.req.valid("json"), c.req.valid("header")["idempotency-key"]);
     return c.json(viewTask(task), 202, { location: `/v1/tasks/${task.id}` });
   });
@@ -189,6 +197,7 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
   });
 
   app.openapi(stopRoute, async (c) => {
+    const { stop } = await loadVerbs();
     const task = await stop(deps, c.get("caller").userId, c.req.valid("param").id);
     return c.json(viewTask(task), isTerminal(task.state.status) ? 200 : 202);
   });
@@ -196,6 +205,7 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
   app.openapi(continueRoute, async (c) => {
     const { userId } = c.get("caller");
     const key = c.req.valid("header")["idempotency-key"];
+    const { continueTask } = await loadVerbs();
     const task = await continueTask(deps, userId, c.req.valid("param").id, c.req.valid("json"), key);
     return c.json(viewTask(task), 202);
   });
@@ -217,6 +227,6 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
     c.header("content-type", "text/plain; charset=utf-8");
     return stream(c, async (out) => {
       for await (const chunk of chunks) await out.write(chunk);
-    }) as never;
+    });
   });
 }

@@ -1,7 +1,7 @@
 import type { EndingDeps } from "@concierge/core";
-import * as z from "zod";
-import { json, problems, security } from "../responses.ts";
-import { createRoute, type Router } from "../router.ts";
+import * as z from "zod/mini";
+import { problems } from "../problem.ts";
+import { createRoute, json, type Router, security } from "../router.ts";
 
 const secret = createRoute({
   security,
@@ -11,7 +11,7 @@ const secret = createRoute({
   summary: "What your webhooks are signed with, as Standard Webhooks has it",
   responses: {
     200: json(
-      z.object({ secret: z.string() }).meta({ id: "WebhookSecret" }),
+      z.object({ secret: z.string() }).register(z.globalRegistry, { id: "WebhookSecret" }),
       "Your secret; it is the same every time",
     ),
     ...problems("unauthorized"),

@@ -1,13 +1,13 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
-const time = z.int().nonnegative();
+const time = z.int().check(z.nonnegative());
 
 const common = {
-  version: z.int().positive(),
+  version: z.int().check(z.positive()),
   /** Of what it is made from: another one makes it stale. */
   fingerprint: z.string(),
   /** The one that is used until this one is ready. */
-  previous: z.object({ fingerprint: z.string(), snapshotId: z.string(), expiresAt: time }).optional(),
+  previous: z.optional(z.object({ fingerprint: z.string(), snapshotId: z.string(), expiresAt: time })),
 };
 
 /** The snapshot that new sandboxes are made from, built once for what is to be in every one of them. */
@@ -33,13 +33,13 @@ export const baseViewSchema = z
   .lazy(() =>
     z.object({
       state: z.enum(["none", "building", "ready", "stale", "failed"]),
-      snapshotId: z.string().nullable(),
-      runtime: z.string().nullable(),
-      builtAt: z.iso.datetime().nullable(),
-      expiresAt: z.iso.datetime().nullable(),
-      detail: z.string().nullable(),
+      snapshotId: z.nullable(z.string()),
+      runtime: z.nullable(z.string()),
+      builtAt: z.nullable(z.iso.datetime()),
+      expiresAt: z.nullable(z.iso.datetime()),
+      detail: z.nullable(z.string()),
     }),
   )
-  .meta({ id: "BaseSnapshot" });
+  .register(z.globalRegistry, { id: "BaseSnapshot" });
 
 export type BaseView = z.infer<typeof baseViewSchema>;

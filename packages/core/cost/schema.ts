@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 /** What is counted of a user's day, by name: each number only ever grows. */
 export type Counters = Readonly<Record<string, number>>;
@@ -52,7 +52,7 @@ export const costsSchema = z
       ),
     }),
   )
-  .meta({ id: "Costs" });
+  .register(z.globalRegistry, { id: "Costs" });
 
 export type Amount = z.infer<typeof amount>;
 export type DayCost = z.infer<typeof dayCostSchema>;

@@ -112,11 +112,9 @@ export function createFollower(deps: Deps): Follow {
   /** Those who want the same at once are given the same. */
   function read(task: Task, cursor: string): Promise<Followed> {
     const what = `${task.id} ${task.phaseCount} ${task.outputSeq} ${task.notices.length} ${cursor}`;
-    const known = reading.get(what);
-    if (known) return known;
-    const fresh = readFrom(deps, task, cursor).finally(() => reading.delete(what));
-    reading.set(what, fresh);
-    return fresh;
+    const found = reading.get(what) ?? readFrom(deps, task, cursor).finally(() => reading.delete(what));
+    reading.set(what, found);
+    return found;
   }
 }
 

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 export const streams = ["stdout", "stderr"] as const;
 
@@ -47,18 +47,18 @@ export interface ProgressRecord {
 
 export type EventRecord = OutputBatch | ProgressRecord;
 
-const event = { cursor: z.string(), at: z.iso.datetime(), turn: z.int().positive() };
+const event = { cursor: z.string(), at: z.iso.datetime(), turn: z.int().check(z.positive()) };
 
 export const eventSchema = z
   .lazy(() =>
     z.discriminatedUnion("type", [
-      z.object({ ...event, type: z.literal("status"), status: z.string(), note: z.string().optional() }),
+      z.object({ ...event, type: z.literal("status"), status: z.string(), note: z.optional(z.string()) }),
       z.object({ ...event, type: z.literal("progress"), step: z.string(), detail: z.string() }),
       z.object({ ...event, type: z.literal("output"), stream: z.enum(streams), text: z.string() }),
       z.object({ ...event, type: z.literal("agent"), agent: agentEventSchema }),
       z.object({ ...event, type: z.literal("notice"), code: z.string(), detail: z.string() }),
     ]),
   )
-  .meta({ id: "Event" });
+  .register(z.globalRegistry, { id: "Event" });
 
 export type TaskEvent = z.infer<typeof eventSchema>;

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 /** The five mechanisms that can be switched without a deploy, by the name of the variable with their start value. */
 export const flagNames = [
@@ -12,26 +12,30 @@ export const flagNames = [
 export type FlagName = (typeof flagNames)[number];
 
 /** For everyone, for nobody, or for a share of the users: as it is kept and shown. */
-export const flagValueSchema = z.string().regex(/^(on|off|(100|[1-9]?\d)%)$/);
+export const flagValueSchema = z.string().check(z.regex(/^(on|off|(100|[1-9]?\d)%)$/));
 
 const share = /^(true|false|on|off|(100|[1-9]?\d)%)$/;
 const what = { error: "takes true, false or a percentage such as 10%" };
 
 /** As a variable says it. */
-export const flagVariableSchema = z.lazy(() => z.string().regex(share, what).transform(toValue));
+export const flagVariableSchema = z.lazy(() =>
+  z.pipe(z.string().check(z.regex(share, what)), z.transform<string, string>(toValue)),
+);
 
 /** As a request may say it. */
 const flagRequestSchema = z.lazy(() =>
-  z.union([z.boolean(), z.string().regex(share)], what).transform(toValue),
+  z.pipe(z.union([z.boolean(), z.string().check(z.regex(share))], what), z.transform(toValue)),
 );
 
 /** Every flag, each with a value. */
-export const allFlagsSchema = z.lazy(() => z.strictObject(each(flagValueSchema))).meta({ id: "Flags" });
+export const allFlagsSchema = z
+  .lazy(() => z.strictObject(each(flagValueSchema)))
+  .register(z.globalRegistry, { id: "Flags" });
 
 /** A change of some. */
 export const flagsRequestSchema = z
-  .lazy(() => z.strictObject(each(flagRequestSchema)).partial())
-  .meta({ id: "FlagsRequest" });
+  .lazy(() => z.partial(z.strictObject(each(flagRequestSchema))))
+  .register(z.globalRegistry, { id: "FlagsRequest" });
 
 export type AllFlags = z.infer<typeof allFlagsSchema>;
 export type Flags = z.infer<typeof flagsRequestSchema>;
@@ -42,7 +46,7 @@ function toValue(said: boolean | string): string {
   return word === "false" ? "off" : word;
 }
 
-function each<T extends z.ZodType>(schema: T) {
+function each<T extends z.ZodMiniType>(schema: T) {
   return {
     ENABLE_DB_BACKED_STOP: schema,
     ENABLE_CANCELLATION_CHECKS: schema,

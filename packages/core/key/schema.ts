@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 /** A user's key. Only its hash is kept. */
 export const keySchema = z.lazy(() =>
@@ -7,7 +7,7 @@ export const keySchema = z.lazy(() =>
     userId: z.string(),
     admin: z.boolean(),
     hash: z.string(),
-    createdAt: z.int().nonnegative(),
+    createdAt: z.int().check(z.nonnegative()),
   }),
 );
 

@@ -1,12 +1,12 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
-const time = z.int().nonnegative();
+const time = z.int().check(z.nonnegative());
 const made = {
   name: z.string(),
   createdAt: time,
   expiresAt: time,
   /** The slot it counts against the cap with. */
-  slot: z.int().nonnegative().optional(),
+  slot: z.optional(z.int().check(z.nonnegative())),
 };
 
 /**
@@ -36,12 +36,12 @@ export type ReadyWarmSandbox = Extract<WarmSandbox, { state: "ready" }>;
 /** The right to one sandbox. There are as many numbers as there may be sandboxes. */
 export const slotSchema = z.lazy(() =>
   z.object({
-    number: z.int().nonnegative(),
+    number: z.int().check(z.nonnegative()),
     name: z.string(),
     at: time,
-    userId: z.string().optional(),
-    sessionKey: z.string().optional(),
-    pool: z.enum(["warm", "base"]).optional(),
+    userId: z.optional(z.string()),
+    sessionKey: z.optional(z.string()),
+    pool: z.optional(z.enum(["warm", "base"])),
   }),
 );
 

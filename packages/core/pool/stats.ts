@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { dayOf, reuseRateOf } from "../cost/decide.ts";
 import type { Deps } from "../deps.ts";
 import { inParallel } from "../parallel.ts";
@@ -18,12 +18,12 @@ export const poolSchema = z
       creating: z.int(),
       max: z.int(),
       /** How long the longest unused one has not been used. */
-      oldestIdleMs: z.int().nullable(),
+      oldestIdleMs: z.nullable(z.int()),
       /** Turns that went on in the room they had, of all turns of today and yesterday. */
-      reuseRate: z.number().nullable(),
+      reuseRate: z.nullable(z.number()),
     }),
   )
-  .meta({ id: "Pool" });
+  .register(z.globalRegistry, { id: "Pool" });
 
 export type Pool = z.infer<typeof poolSchema>;
 

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { keepBaseFresh } from "../base/index.ts";
 import type { EndingDeps } from "../deps.ts";
 import { app, longestCreateMs } from "../limits.ts";
@@ -35,7 +35,7 @@ export const reapReportSchema = z
       durationMs: z.int(),
     }),
   )
-  .meta({ id: "ReapReport" });
+  .register(z.globalRegistry, { id: "ReapReport" });
 
 export type ReapReport = z.infer<typeof reapReportSchema>;
 

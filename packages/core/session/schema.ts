@@ -1,13 +1,13 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { origins } from "../task/schema.ts";
 
-const time = z.int().nonnegative();
+const time = z.int().check(z.nonnegative());
 
 const sandbox = {
   name: z.string(),
   createdAt: time,
   /** The slot it counts against the cap with. */
-  slot: z.int().nonnegative().optional(),
+  slot: z.optional(z.int().check(z.nonnegative())),
 };
 
 /** The session's one sandbox. It is `creating` from before the provider is asked, so that none exists unnamed. */
@@ -20,7 +20,7 @@ export const sandboxSchema = z.lazy(() =>
       by: z.string(),
       until: time,
       /** What it is made from, where the session moves with all it has. */
-      snapshotId: z.string().optional(),
+      snapshotId: z.optional(z.string()),
     }),
     z.object({
       state: z.literal("ready"),
@@ -32,7 +32,7 @@ export const sandboxSchema = z.lazy(() =>
       /** When its expiry was last pushed out. */
       extendedAt: time,
       /** Who is extending or moving it, and until when it is his to: whoever else wants it waits for him. */
-      busy: z.object({ by: z.string(), until: time }).optional(),
+      busy: z.optional(z.object({ by: z.string(), until: time })),
     }),
     z.object({ state: z.literal("releasing"), ...sandbox }),
   ]),
@@ -42,7 +42,9 @@ export const sandboxSchema = z.lazy(() =>
  * Who has the session. A lease is held as long as its task is at that turn and has not ended, so ending a turn
  * releases it by that same write; `at` makes each holding distinct for those who mean to take a dead one over.
  */
-export const leaseSchema = z.lazy(() => z.object({ taskId: z.string(), turn: z.int().positive(), at: time }));
+export const leaseSchema = z.lazy(() =>
+  z.object({ taskId: z.string(), turn: z.int().check(z.positive()), at: time }),
+);
 
 /** What is in a sandbox, as it was found when it was last looked at: names and versions, no values. */
 export const environmentSchema = z.lazy(() =>
@@ -62,27 +64,27 @@ export const sessionSchema = z.lazy(() =>
   z.object({
     userId: z.string(),
     key: z.string(),
-    epoch: z.int().nonnegative(),
-    sandbox: sandboxSchema.optional(),
-    lease: leaseSchema.optional(),
+    epoch: z.int().check(z.nonnegative()),
+    sandbox: z.optional(sandboxSchema),
+    lease: z.optional(leaseSchema),
     /** Names given up while their create may still have been under way: looked for again until it can not be any more. */
-    tombstones: z.array(z.object({ name: z.string(), until: time })).optional(),
+    tombstones: z.optional(z.array(z.object({ name: z.string(), until: time }))),
     /** What became of the sandbox it had, while it has none. */
-    lost: z.enum(["gone", "released"]).optional(),
+    lost: z.optional(z.enum(["gone", "released"])),
     /** The files of its last sandbox, while it is on the move and has no other yet. */
-    snapshotId: z.string().optional(),
-    environment: environmentSchema.optional(),
+    snapshotId: z.optional(z.string()),
+    environment: z.optional(environmentSchema),
     createdAt: time,
     lastUsedAt: time,
     /** Since when nobody had used it when it was last taken. */
-    idleSince: time.optional(),
+    idleSince: z.optional(time),
     /** It is not to be given up for idleness before this: someone asked. */
-    keptUntil: time.optional(),
+    keptUntil: z.optional(time),
     /** When its agent's conversation was begun afresh. */
-    resetAt: time.optional(),
+    resetAt: z.optional(time),
     /** Deleted by its user; the item stays, so that no name of a sandbox comes twice. */
-    deletedAt: time.optional(),
-    dueAt: time.optional(),
+    deletedAt: z.optional(time),
+    dueAt: z.optional(time),
     expiresAt: time,
   }),
 );

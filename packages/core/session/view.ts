@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { origins } from "../task/schema.ts";
 import type { Session } from "./schema.ts";
 
@@ -12,36 +12,36 @@ export const sessionViewSchema = z
       epoch: z.int(),
       /** It has a sandbox that a turn can begin in at once. */
       isReady: z.boolean(),
-      sandbox: z
-        .object({
+      sandbox: z.nullable(
+        z.object({
           name: z.string(),
           state: z.enum(["creating", "ready", "releasing"]),
-          origin: z.enum(origins).nullable(),
+          origin: z.nullable(z.enum(origins)),
           createdAt: instant,
-          expiresAt: instant.nullable(),
-        })
-        .nullable(),
+          expiresAt: z.nullable(instant),
+        }),
+      ),
       /** The turn that has it. */
-      lease: z.object({ taskId: z.string(), turn: z.int() }).nullable(),
+      lease: z.nullable(z.object({ taskId: z.string(), turn: z.int() })),
       /** What the sandbox said, where it was asked. */
-      health: z.enum(["healthy", "resumable", "gone", "unknown"]).nullable(),
-      environment: z
-        .object({
+      health: z.nullable(z.enum(["healthy", "resumable", "gone", "unknown"])),
+      environment: z.nullable(
+        z.object({
           probedAt: instant,
           versions: z.record(z.string(), z.string()),
           agents: z.array(z.string()),
           variables: z.array(z.string()),
-        })
-        .nullable(),
+        }),
+      ),
       createdAt: instant,
       lastUsedAt: instant,
       /** How long nobody has used it; null while a turn has it. */
-      idleMs: z.int().nullable(),
-      keptUntil: instant.nullable(),
-      resetAt: instant.nullable(),
+      idleMs: z.nullable(z.int()),
+      keptUntil: z.nullable(instant),
+      resetAt: z.nullable(instant),
     }),
   )
-  .meta({ id: "Session" });
+  .register(z.globalRegistry, { id: "Session" });
 
 export type SessionView = z.infer<typeof sessionViewSchema>;
 

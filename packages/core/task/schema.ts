@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 export const agents = ["claude", "codex", "cursor", "shell"] as const;
 export const statuses = [
@@ -33,7 +33,7 @@ export type Status = (typeof statuses)[number];
 export type Actor = (typeof actors)[number];
 export type Origin = (typeof origins)[number];
 
-const time = z.int().nonnegative();
+const time = z.int().check(z.nonnegative());
 
 // Here and elsewhere schemas are made by their first use: all of them take longer than a request does.
 
@@ -41,10 +41,10 @@ export const taskErrorSchema = z.lazy(() => z.object({ code: z.enum(taskErrorCod
 
 export const resultSchema = z.lazy(() =>
   z.object({
-    exitCode: z.int().nullable(),
+    exitCode: z.nullable(z.int()),
     text: z.string(),
-    commit: z.string().nullable(),
-    branch: z.string().nullable(),
+    commit: z.nullable(z.string()),
+    branch: z.nullable(z.string()),
     pushed: z.boolean(),
   }),
 );
@@ -54,13 +54,13 @@ export const sandboxUseSchema = z.lazy(() =>
     name: z.string(),
     sessionId: z.string(),
     origin: z.enum(origins),
-    epoch: z.int().positive(),
+    epoch: z.int().check(z.positive()),
     /** How long it took to get it, and each step of that. */
-    initMs: time.optional(),
-    steps: z.record(z.string(), time).optional(),
+    initMs: z.optional(time),
+    steps: z.optional(z.record(z.string(), time)),
     /** How long the sandbox had been kept for nobody before this turn, and why it is not the one before. */
-    idleMs: time.optional(),
-    replaced: z.string().optional(),
+    idleMs: z.optional(time),
+    replaced: z.optional(z.string()),
   }),
 );
 
@@ -80,7 +80,7 @@ export const pushSchema = z.lazy(() =>
 export const repoSchema = z.lazy(() =>
   z.object({
     url: z.string(),
-    baseBranch: z.string().optional(),
+    baseBranch: z.optional(z.string()),
     branch: z.string(),
     push: z.boolean(),
   }),
@@ -88,9 +88,9 @@ export const repoSchema = z.lazy(() =>
 
 const ended = {
   endedAt: time,
-  result: resultSchema.nullable(),
+  result: z.nullable(resultSchema),
   /** How long the agent's process ran, by its runner. */
-  agentMs: time.optional(),
+  agentMs: z.optional(time),
 };
 
 /** What a task's turn is doing. A field that a status does not have is dropped where it is read. */
@@ -106,9 +106,9 @@ export const stateSchema = z.lazy(() =>
       status: z.literal("stopping"),
       outcome: z.enum(["stopped", "timed_out", "failed"]),
       error: taskErrorSchema,
-      attempts: z.int().nonnegative(),
+      attempts: z.int().check(z.nonnegative()),
       /** What it was launched with, where that was known when the stop began. */
-      commandId: z.string().optional(),
+      commandId: z.optional(z.string()),
     }),
     z.object({ status: z.literal("succeeded"), ...ended }),
     z.object({ status: z.literal("failed"), ...ended, error: taskErrorSchema }),
@@ -120,19 +120,19 @@ export const stateSchema = z.lazy(() =>
 /** What a turn's agent says it used; costs are dollars. */
 export const usageSchema = z.lazy(() =>
   z.object({
-    inputTokens: z.int().nonnegative(),
-    outputTokens: z.int().nonnegative(),
-    costUsd: z.number().nonnegative(),
+    inputTokens: z.int().check(z.nonnegative()),
+    outputTokens: z.int().check(z.nonnegative()),
+    costUsd: z.number().check(z.nonnegative()),
   }),
 );
 
 export const phaseSchema = z.lazy(() =>
   z.object({
-    turn: z.int().positive(),
+    turn: z.int().check(z.positive()),
     status: z.enum(statuses),
     at: time,
     by: z.enum(actors),
-    note: z.string().optional(),
+    note: z.optional(z.string()),
   }),
 );
 
@@ -140,7 +140,7 @@ export const noticeSchema = z.lazy(() =>
   z.object({
     code: z.string(),
     detail: z.string(),
-    turn: z.int().positive(),
+    turn: z.int().check(z.positive()),
     at: time,
   }),
 );
@@ -149,7 +149,7 @@ export const limitsSchema = z.lazy(() =>
   z.object({
     maxDurationMs: z.int(),
     inactivityMs: z.int(),
-    maxCostUsd: z.number().optional(),
+    maxCostUsd: z.optional(z.number()),
   }),
 );
 
@@ -163,40 +163,40 @@ export const taskSchema = z.lazy(() =>
     keepAlive: z.boolean(),
     limits: limitsSchema,
     metadata: z.record(z.string(), z.string()),
-    repo: repoSchema.optional(),
+    repo: z.optional(repoSchema),
     /** The turn's `env` and git credential, encrypted; gone when the turn ends. */
-    sealed: z.string().optional(),
+    sealed: z.optional(z.string()),
     /** Who has the credential to clone with: it is handed to the first who asks, before there is an agent to ask for it. */
-    cloneNonce: z.string().optional(),
-    turn: z.int().positive(),
+    cloneNonce: z.optional(z.string()),
+    turn: z.int().check(z.positive()),
     state: stateSchema,
     /** The sandbox this turn has, from when it is known. */
-    sandbox: sandboxUseSchema.optional(),
+    sandbox: z.optional(sandboxUseSchema),
     createdAt: time,
     deadlineAt: time,
     lastActivityAt: time,
-    startedAt: time.optional(),
+    startedAt: z.optional(time),
     /** The newest batch of this turn's output that is committed: a batch behind it does not exist for a reader. */
-    outputSeq: z.int().nonnegative(),
+    outputSeq: z.int().check(z.nonnegative()),
     /** The same for the turns before. */
-    past: z.array(z.object({ turn: z.int().positive(), outputSeq: z.int().nonnegative() })),
+    past: z.array(z.object({ turn: z.int().check(z.positive()), outputSeq: z.int().check(z.nonnegative()) })),
     phases: z.array(phaseSchema),
     /** How many phases there ever were; `phases` holds the newest of them. */
-    phaseCount: z.int().nonnegative(),
+    phaseCount: z.int().check(z.nonnegative()),
     notices: z.array(noticeSchema),
     /** The agent's own conversation, and the sandbox that has it. */
-    conversation: z.object({ id: z.string(), sandbox: z.string(), at: time }).optional(),
+    conversation: z.optional(z.object({ id: z.string(), sandbox: z.string(), at: time })),
     /** What this turn's agent used, and those of the turns before. */
-    usage: usageSchema.optional(),
-    pastUsage: usageSchema.optional(),
+    usage: z.optional(usageSchema),
+    pastUsage: z.optional(usageSchema),
     /** Hosts it may reach beside those it needs anyway. */
-    network: z.object({ allow: z.array(z.string()) }).optional(),
+    network: z.optional(z.object({ allow: z.array(z.string()) })),
     /** Where the end of each turn is told. */
-    webhook: z.object({ url: z.string() }).optional(),
+    webhook: z.optional(z.object({ url: z.string() })),
     /** The newest turn whose use of its sandbox was counted. */
-    countedTurn: z.int().nonnegative().optional(),
+    countedTurn: z.optional(z.int().check(z.nonnegative())),
     /** When someone must look at this task again; absent once it has ended. */
-    dueAt: time.optional(),
+    dueAt: z.optional(time),
     expiresAt: time,
   }),
 );

@@ -1,12 +1,12 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { GitCredential } from "../ports.ts";
 import type { Sealer } from "../seal.ts";
 import type { Task } from "./schema.ts";
 
 const secretsSchema = z.lazy(() =>
   z.object({
-    env: z.record(z.string(), z.string()).optional(),
-    git: z.object({ username: z.string(), token: z.string() }).optional(),
+    env: z.optional(z.record(z.string(), z.string())),
+    git: z.optional(z.object({ username: z.string(), token: z.string() })),
   }),
 );
 

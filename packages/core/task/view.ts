@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import {
   type AgentUsage,
   actors,
@@ -14,7 +14,7 @@ import {
 } from "./schema.ts";
 
 const instant = z.iso.datetime();
-const duration = z.int().nonnegative().nullable();
+const duration = z.nullable(z.int().check(z.nonnegative()));
 
 /** A task as the API shows it. */
 export const taskViewSchema = z
@@ -29,10 +29,10 @@ export const taskViewSchema = z
       prompt: z.string(),
       limits: limitsSchema,
       metadata: z.record(z.string(), z.string()),
-      sandbox: z.object({ name: z.string(), origin: z.enum(origins), epoch: z.int() }).nullable(),
+      sandbox: z.nullable(z.object({ name: z.string(), origin: z.enum(origins), epoch: z.int() })),
       createdAt: instant,
-      startedAt: instant.nullable(),
-      endedAt: instant.nullable(),
+      startedAt: z.nullable(instant),
+      endedAt: z.nullable(instant),
       deadlineAt: instant,
       lastActivityAt: instant,
       phases: z.array(
@@ -41,7 +41,7 @@ export const taskViewSchema = z
           status: z.enum(statuses),
           at: instant,
           by: z.enum(actors),
-          note: z.string().optional(),
+          note: z.optional(z.string()),
         }),
       ),
       timings: z.object({
@@ -51,13 +51,13 @@ export const taskViewSchema = z
         finalizeMs: duration,
         stopMs: duration,
       }),
-      result: resultSchema.nullable(),
-      error: taskErrorSchema.nullable(),
+      result: z.nullable(resultSchema),
+      error: z.nullable(taskErrorSchema),
       usage: z.object({ inputTokens: z.int(), outputTokens: z.int(), costUsd: z.number() }),
       notices: z.array(z.object({ code: z.string(), detail: z.string(), turn: z.int() })),
     }),
   )
-  .meta({ id: "Task" });
+  .register(z.globalRegistry, { id: "Task" });
 
 export type TaskView = z.infer<typeof taskViewSchema>;
 

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { resultSchema, taskErrorSchema, terminalStatuses, usageSchema } from "../task/schema.ts";
 
 /** What a receiver is told when a turn has ended. */
@@ -12,13 +12,13 @@ export const webhookEventSchema = z
         turn: z.int(),
         status: z.enum(terminalStatuses),
         sessionKey: z.string(),
-        result: resultSchema.nullable(),
-        error: taskErrorSchema.nullable(),
+        result: z.nullable(resultSchema),
+        error: z.nullable(taskErrorSchema),
         usage: usageSchema,
         metadata: z.record(z.string(), z.string()),
       }),
     }),
   )
-  .meta({ id: "WebhookEvent" });
+  .register(z.globalRegistry, { id: "WebhookEvent" });
 
 export type WebhookEvent = z.infer<typeof webhookEventSchema>;

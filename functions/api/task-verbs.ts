@@ -1,0 +1,1 @@
+export { continueTask, start, stop } from "@concierge/core/verbs";
