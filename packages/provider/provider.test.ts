@@ -97,6 +97,41 @@ describe("a stop", () => {
   });
 });
 
+describe("the network of a sandbox", () => {
+  it("is guarded by the provider, which puts the secret into requests and never tells it again", async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), "concierge-provider-"));
+    const api = await startSandboxApi({ dataDir });
+    // As against Vercel itself, but for the address: the local API is told all, and keeps to none of it.
+    const { fetch } = globalThis;
+    vi.stubGlobal("fetch", (input: string | URL, init?: RequestInit) =>
+      fetch(String(input).replace("https://vercel.com", api.url), init),
+    );
+    try {
+      const credentials = { token: "local", teamId: "local", projectId: "local" };
+      const provider = createVercelProvider(credentials);
+      const sandbox = await provider.create({ name: "guarded", tags: {}, timeoutMs: 600_000 });
+      const inject = { "api.example": { "x-api-key": "the secret" } };
+      const policy = { allow: ["api.example", "git.example"], inject };
+      expect(await provider.guardNetwork(sandbox, policy)).toBe("guarded");
+
+      const { networkPolicy } = (
+        await Sandbox.get({ ...credentials, name: "guarded", resume: false })
+      ).currentSession();
+      expect(networkPolicy).toEqual({
+        allow: {
+          "api.example": [{ transform: [{ headers: { "x-api-key": expect.any(String) } }] }],
+          "git.example": [],
+        },
+      });
+      expect(JSON.stringify(networkPolicy)).not.toContain("the secret");
+    } finally {
+      vi.unstubAllGlobals();
+      await api.close();
+      await rm(dataDir, { recursive: true, force: true });
+    }
+  });
+});
+
 describe("a failure of the SDK's", () => {
   const answered = (status: number) => new APIError(new Response(null, { status }));
 

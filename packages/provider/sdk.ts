@@ -5,6 +5,7 @@ import { classified } from "./errors.ts";
 import { execute } from "./execute.ts";
 import { readRunnerState } from "./runner-state.ts";
 import { launchScript, sweepResults, sweepScript } from "./sweep.ts";
+import { vercelApi } from "./tell.ts";
 import type { ProviderOptions } from "./vercel.ts";
 
 const createTimeoutMs = 60_000;
@@ -234,8 +235,6 @@ export function createSdkProvider({ baseUrl, ...credentials }: ProviderOptions):
     },
   };
 }
-
-const vercelApi = "https://vercel.com/api";
 
 /** Sends the SDK's calls to another address, with all that goes with them. */
 function fetchFrom(baseUrl: string): typeof fetch {

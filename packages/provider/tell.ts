@@ -1,14 +1,9 @@
 import type { SweepResult } from "@concierge/core";
 import * as z from "zod/mini";
 import { sweepResults } from "./sweep.ts";
+import type { ProviderOptions } from "./vercel.ts";
 
-interface Access {
-  token: string;
-  teamId: string;
-  baseUrl?: string | undefined;
-}
-
-const vercel = "https://vercel.com";
+export const vercelApi = "https://vercel.com/api";
 const timeoutMs = 2_000;
 const sigterm = 15;
 const finished = z.object({ command: z.object({ exitCode: z.int() }) });
@@ -18,11 +13,12 @@ const finished = z.object({ command: z.object({ exitCode: z.int() }) });
  * Nothing where it could not be told or did not get to say what it found: the sweep that then comes will know why.
  */
 export async function tellLauncher(
-  { token, teamId, baseUrl = vercel }: Access,
+  { token, teamId, baseUrl }: ProviderOptions,
   sessionId: string,
   commandId: string,
 ): Promise<SweepResult | undefined> {
-  const url = `${baseUrl}/api/v2/sandboxes/sessions/${sessionId}/cmd/${commandId}`;
+  const api = baseUrl === undefined ? vercelApi : `${baseUrl}/api`;
+  const url = `${api}/v2/sandboxes/sessions/${sessionId}/cmd/${commandId}`;
   const team = new URLSearchParams({ teamId });
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const body = JSON.stringify({ signal: sigterm });
