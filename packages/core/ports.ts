@@ -276,5 +276,6 @@ export interface Sessions {
   invalidateSession(name: SessionName): Promise<boolean>;
   /** Looks what is in the sandbox, where it is not known or no longer true. */
   refreshEnvironment(name: SessionName): Promise<void>;
-  exec(name: SessionName, execution: Execution): Promise<ExecutionResult>;
+  /** `seen` is the session as the caller has just read it: it is not read again, unless it has changed since. */
+  exec(name: SessionName, execution: Execution, seen?: Session): Promise<ExecutionResult>;
 }

@@ -204,6 +204,20 @@ describe("exec", () => {
     expect(house.count("create")).toBe(1);
   });
 
+  it("goes by a session that was just read, and reads it anew where it has changed since", async () => {
+    const { store } = house;
+    await manager.getOrCreateSession(alice);
+    const before = await store.getSession(alice.userId, alice.sessionKey);
+    await manager.invalidateSession(alice);
+    await manager.exec(alice, execution, before);
+    const now = await store.getSession(alice.userId, alice.sessionKey);
+    expect(now?.sandbox).toMatchObject({ state: "ready", name: house.world.created[1] });
+    expect(house.count("create")).toBe(2);
+    await manager.exec(alice, execution, now);
+    expect(house.executions).toEqual([execution, execution]);
+    expect(house.count("create")).toBe(2);
+  });
+
   it("says that the sandbox went away when it does", async () => {
     house.justBefore("exec", async () => house.world.lose(house.world.created[0] ?? ""));
     await expect(manager.exec(alice, execution)).rejects.toMatchObject({ code: "session_not_ready" });

@@ -57,7 +57,7 @@ export class SandboxSessionManager implements ISandboxSessionManager {
     };
   }
 
-  async #give(name: SessionName, options: SessionOptions): Promise<Room> {
+  async #give(name: SessionName, options: SessionOptions, seen?: Session): Promise<Room> {
     const deps = this.#open();
     const { until = deps.clock.now(), onProgress: progress = silently } = options;
     const room = await giveRoom(deps, {
@@ -67,6 +67,7 @@ export class SandboxSessionManager implements ISandboxSessionManager {
       holder: undefined,
       isWanted: async () => !this.#isShut,
       progress,
+      seen,
     });
     if (typeof room === "string") throw shutDown();
     if (this.#isShut && !this.#keepOnShutdown) {
@@ -105,9 +106,9 @@ export class SandboxSessionManager implements ISandboxSessionManager {
     await refreshEnvironment(this.#open(), name);
   }
 
-  async exec(name: SessionName, execution: Execution): Promise<ExecutionResult> {
+  async exec(name: SessionName, execution: Execution, seen?: Session): Promise<ExecutionResult> {
     const until = this.#deps.clock.now() + execution.timeoutMs;
-    const room = await this.#give(name, { until });
+    const room = await this.#give(name, { until }, seen);
     try {
       const [result] = await Promise.all([
         this.#deps.provider.exec(room.sandbox, execution),

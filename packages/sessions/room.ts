@@ -19,6 +19,8 @@ export interface Wish extends Omit<RoomRequest, "holder"> {
   /** Whoever makes the sandbox, if it has to be made. */
   by: string;
   holder: RoomRequest["holder"] | undefined;
+  /** The session as it was read a moment ago. A write that is made by it loses where it has changed since. */
+  seen?: Session | undefined;
 }
 
 /** One look at the session, and what is to be done by it. Every write is conditional on what was seen. */
@@ -39,8 +41,8 @@ export interface Replaced {
 /** The session's own sandbox where it can be used, else another, named in the record before it exists. */
 export async function giveRoom(deps: RoomDeps, wish: Wish): Promise<Room | "unwanted" | "not the holder"> {
   const steps = createSteps(deps.clock, wish.progress);
-  for (;;) {
-    const session = await readSession(deps, wish);
+  for (let { seen } = wish; ; seen = undefined) {
+    const session = seen ?? (await readSession(deps, wish));
     // Asked after the session was read: a stop writes the task first and then moves the lease, so a turn that is still
     // wanted here has its lease as it was read, and a stop that comes now makes each later write to the session lose.
     if (!(await wish.isWanted())) return "unwanted";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
-import type { Clock, Store } from "@concierge/core";
+import type { Clock, SessionName, Store } from "@concierge/core";
 import { clientConfig } from "@concierge/local";
 import { SandboxSessionManager } from "@concierge/sessions";
 import { createDynamoStore } from "@concierge/store";
@@ -9,6 +9,8 @@ import { type Concierge, startConcierge } from "../fixtures/stack.ts";
 import { createBareSandbox, firstOutput } from "./bare.ts";
 import { type Benchmark, interleaved, percentile, timed } from "./harness.ts";
 
+/** Whose key the stack's client has. */
+const userId = "dev";
 const rounds = 40;
 const warmUpRounds = 5;
 const execution = { cmd: "echo", args: ["started"], timeoutMs: 10_000, maxBytes: 1000 };
@@ -16,7 +18,7 @@ const clock: Clock = { now: () => Date.now(), sleep: (ms) => new Promise((wake) 
 
 export const rooms: Benchmark = {
   name: "rooms",
-  about: `${rounds} commands in a session's room, kept or made ahead, by the session manager alone, against the bare SDK`,
+  about: `${rounds} commands in a session's room, kept or made ahead, by the session manager and over HTTP, against the bare SDK`,
   async run() {
     await using concierge = await startConcierge({ reapEveryMs: 3_600_000, env: { POOL_WARM_TARGET: "1" } });
     const client = new DynamoDBClient(clientConfig(concierge.endpoints.dynamodb, concierge.credentials));
@@ -24,33 +26,58 @@ export const rooms: Benchmark = {
     const { provider } = concierge;
     const manager = new SandboxSessionManager({ store, provider, clock, stage: "bench", warmTarget: 1 });
     const bare = await createBareSandbox(concierge.endpoints.sandbox);
-    const kept = { userId: "bench", sessionKey: "kept" };
+    const kept = { userId, sessionKey: "kept" };
     await manager.getOrCreateSession(kept);
-    const samples = { reused: [] as number[], warm: [] as number[], bare: [] as number[] };
+    const samples = {
+      reused: [] as number[],
+      warm: [] as number[],
+      reusedByHttp: [] as number[],
+      warmByHttp: [] as number[],
+      bare: [] as number[],
+    };
+    const byManager = (session: SessionName) => timed(() => manager.exec(session, execution));
+    const byHttp = ({ sessionKey }: SessionName) => timed(() => execByHttp(concierge, sessionKey));
+    const claimed = async (exec: typeof byManager) => {
+      const name = await makeAhead(concierge, store);
+      const session = await reserve(store, randomUUID());
+      const ms = await exec(session);
+      const given = (await store.getSession(userId, session.sessionKey))?.sandbox?.name;
+      if (given !== name) throw new Error(`the room was ${given}, not the one that was made ahead`);
+      await manager.invalidateSession(session);
+      return ms;
+    };
 
     await interleaved(rounds + warmUpRounds, [
-      async () => void samples.reused.push(await timed(() => manager.exec(kept, execution))),
-      async () => {
-        const name = await makeAhead(concierge, store);
-        const session = await reserve(store, randomUUID());
-        samples.warm.push(await timed(() => manager.exec(session, execution)));
-        const given = (await store.getSession("bench", session.sessionKey))?.sandbox?.name;
-        if (given !== name) throw new Error(`the room was ${given}, not the one that was made ahead`);
-        await manager.invalidateSession(session);
-      },
+      async () => void samples.reused.push(await byManager(kept)),
+      async () => void samples.reusedByHttp.push(await byHttp(kept)),
+      async () => void samples.warm.push(await claimed(byManager)),
+      async () => void samples.warmByHttp.push(await claimed(byHttp)),
       async () => void samples.bare.push(await timed(() => run(bare))),
     ]);
     client.destroy();
-    const figure = (what: "reused" | "warm", atMost: number) => ({
+    const figure = (what: string, measured: readonly number[], atMost: number) => ({
       what: `room and first output, ${what}, p50`,
       unit: "ms" as const,
-      value: percentile(samples[what].slice(warmUpRounds), 50),
+      value: percentile(measured.slice(warmUpRounds), 50),
       baseline: { what: "SDK runCommand", value: percentile(samples.bare.slice(warmUpRounds), 50) },
       target: { of: "ratio" as const, atMost },
     });
-    return [figure("reused", 3), figure("warm", 5)];
+    return [
+      figure("reused", samples.reused, 3),
+      figure("warm", samples.warm, 5),
+      figure("reused, over HTTP", samples.reusedByHttp, 3),
+      figure("warm, over HTTP", samples.warmByHttp, 5),
+    ];
   },
 };
+
+async function execByHttp({ client }: Concierge, sessionKey: string): Promise<void> {
+  const { stdout } = (await client.json("POST", `/v1/sessions/${sessionKey}/exec`, {
+    command: execution.cmd,
+    args: execution.args,
+  })) as { stdout: string };
+  if (stdout !== "started\n") throw new Error(`it said ${JSON.stringify(stdout)}`);
+}
 
 /** By the reaper itself. */
 async function makeAhead({ client }: Concierge, store: Store): Promise<string> {
@@ -64,8 +91,8 @@ async function makeAhead({ client }: Concierge, store: Store): Promise<string> {
 async function reserve(store: Store, sessionKey: string) {
   const now = clock.now();
   const set = { lastUsedAt: now, expiresAt: now + 3_600_000 };
-  await store.changeSession("bench", sessionKey, { lease: null }, { set });
-  return { userId: "bench", sessionKey };
+  await store.changeSession(userId, sessionKey, { lease: null }, { set });
+  return { userId, sessionKey };
 }
 
 async function run(session: Session): Promise<void> {
