@@ -28,13 +28,25 @@ superseded() {
   [ -n "$current" ] && [ "$current" != "\${dir##*/}" ]
 }
 
-# Field 4 and, behind the name in parentheses, 22 and 23 of stat: the parent, the start, the size.
+# Fields 4, 20, 22 and 23 of stat, of which 2, a name in parentheses, may hold anything: the parent, the number of
+# threads, the start, the size.
 parse() {
-  { IFS= read -r stat < "/proc/$1/stat"; } 2>/dev/null || return 1
+  { IFS= read -r stat < "$1/stat"; } 2>/dev/null || return 1
   set -f
   set -- \${stat##*) }
   set +f
-  state=$1 parent=$2 start=\${20} size=\${21}
+  parent=$2 threads=\${18} start=\${20} size=\${21}
+}
+
+# What has no memory can run nothing any more: it is a zombie, is being taken down, or is the kernel's own. That is
+# each thread's for itself: the first may have ended, and all that is seen of the process with it, while others go on.
+is_dead() {
+  [ "$size" = 0 ] || return 1
+  [ "$threads" -gt 1 ] || return 0
+  for thread in "$1"/task/[0-9]*; do
+    parse "$thread" || continue
+    [ "$size" = 0 ] || return 1
+  done
 }
 
 look() {
@@ -43,18 +55,16 @@ look() {
   for path in /proc/[0-9]*; do
     pid=\${path#/proc/}
     case $spared in *" $pid "*) continue ;; esac
-    parse "$pid" || continue
-    # The dead, and the kernel's own, which have no memory.
-    case $state in Z | X) continue ;; esac
-    [ "$size" = 0 ] && continue
+    parse "$path" || continue
     # What can not be read off is not let off.
     case $start in
       '' | *[!0-9]*) ;;
       *) [ "$start" -ge "$since" ] || continue ;;
     esac
+    is_dead "$path" && continue
     # A sandbox that is no namespace sees the machine's processes: there only those with its mark are its own.
     if [ -n "$VERCEL_SANDBOX_LOCAL_SESSION" ]; then
-      grep -qzx "VERCEL_SANDBOX_LOCAL_SESSION=$VERCEL_SANDBOX_LOCAL_SESSION" "$path/environ" 2>/dev/null || continue
+      grep -qzx "VERCEL_SANDBOX_LOCAL_SESSION=$VERCEL_SANDBOX_LOCAL_SESSION" "$path"/task/*/environ 2>/dev/null || continue
     fi
     found=1
     # What is there and can not be killed is another user's.
@@ -82,10 +92,10 @@ sweep() {
   [ -n "$since" ] || exit ${exitCodes.alive}
 
   spared=" 1 $$ "
-  parse $$
+  parse "/proc/$$"
   while [ "$parent" -gt 1 ]; do
     spared="$spared$parent "
-    parse "$parent" || break
+    parse "/proc/$parent" || break
   done
 
   tries=0

@@ -24,7 +24,7 @@ export function claimLaunch(runDir: string): boolean {
 function startTicks(): number | null {
   const { [LAUNCHER_VARIABLE]: launcher = process.pid } = process.env;
   try {
-    return readStat(Number(launcher)).startTicks;
+    return readStat(`/proc/${launcher}`).startTicks;
   } catch {
     return null;
   }

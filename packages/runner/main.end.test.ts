@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { headless } from "../../test/fixtures/processes.ts";
 import { RUN_FILES, RUNNER_EXIT } from "./index.ts";
 import { readStat } from "./processes.ts";
 import { accept, FakeConcierge, stopWhen } from "./testing/concierge.ts";
@@ -14,10 +15,11 @@ beforeAll(async () => {
 
 afterAll(() => bundle[Symbol.dispose]());
 
-/** Ignores SIGTERM, and so does a child that has left its session. */
+/** Ignores SIGTERM, and so do children that have left their session. */
 const STUBBORN = [
   "trap '' TERM",
   `setsid bash -c 'trap "" TERM; echo escaped >&2; while :; do sleep 0.05; done' &`,
+  headless("escaped"),
   "echo ready",
   "while :; do sleep 0.05; done",
 ].join("\n");
@@ -127,7 +129,7 @@ describe("a limit", () => {
 });
 
 describe("a stop", () => {
-  test("kills an agent that ignores SIGTERM and a child that left its session, and says nothing more", async () => {
+  test("kills an agent that ignores SIGTERM and children that left their session, and says nothing more", async () => {
     await using concierge = await FakeConcierge.start();
     stopWhen(concierge, (post) => post.kind === "beat" && isUp(concierge));
     await using turn = new Turn(bundle, concierge, STUBBORN, { timings: { beatMs: 100, killGraceMs: 200 } });
@@ -222,7 +224,7 @@ describe("a launch", () => {
     const { pid, exited } = turn.launch();
     await until("the agent is in the state", () => turn.state()?.agentPid === Number(turn.read("pid")));
     const record = JSON.parse(readFileSync(join(turn.runDir, RUN_FILES.launched), "utf8"));
-    expect(record).toMatchObject({ pid, startTicks: readStat(pid).startTicks });
+    expect(record).toMatchObject({ pid, startTicks: readStat(`/proc/${pid}`).startTicks });
     expect(turn.state()).toMatchObject({
       pid,
       lastOutputAt: null,

@@ -74,18 +74,37 @@ function listMembers({ taskId, turn, groupId }: TurnProcesses): number[] | undef
   }
   return names.map(Number).filter((pid) => {
     if (pid === process.pid) return false;
-    try {
-      const { state, processGroup } = readStat(pid);
-      if (state === "Z" || state === "X") return false;
-      if (processGroup === groupId) return true;
-      if (statSync(`/proc/${pid}`).uid !== process.getuid?.()) return false;
-      const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
-      return markers.every((marker) => variables.includes(marker));
-    } catch {
-      // It ended while we looked, or is not ours to read.
-      return false;
-    }
+    const threads = livingThreads(pid);
+    if (threads.some(({ processGroup }) => processGroup === groupId)) return true;
+    return threads.some(({ path }) => isOurs(path) && markers.every((marker) => hasVariable(path, marker)));
   });
+}
+
+/** Each is asked: the first may have ended, and look like all of the process is dead, while others go on. */
+function livingThreads(pid: number): (ProcessStat & { path: string })[] {
+  const paths = unlessGone(() => readdirSync(`/proc/${pid}/task`)) ?? [];
+  return paths.flatMap((thread) => {
+    const path = `/proc/${pid}/task/${thread}`;
+    const stat = unlessGone(() => readStat(path));
+    return !stat || stat.state === "Z" || stat.state === "X" ? [] : [{ ...stat, path }];
+  });
+}
+
+function isOurs(path: string): boolean {
+  return unlessGone(() => statSync(path).uid) === process.getuid?.();
+}
+
+function hasVariable(path: string, variable: string): boolean {
+  return unlessGone(() => readFileSync(`${path}/environ`, "utf8").split("\0").includes(variable)) ?? false;
+}
+
+/** Nothing where it ended while we looked, or is not ours to read. */
+function unlessGone<T>(look: () => T): T | undefined {
+  try {
+    return look();
+  } catch {
+    return undefined;
+  }
 }
 
 export interface ProcessStat {
@@ -94,9 +113,9 @@ export interface ProcessStat {
   startTicks: number;
 }
 
-/** Throws where there is no such process. */
-export function readStat(pid: number): ProcessStat {
-  const line = readFileSync(`/proc/${pid}/stat`, "latin1");
+/** Of a process, or of a thread, by its directory in /proc; throws where there is none. */
+export function readStat(path: string): ProcessStat {
+  const line = readFileSync(`${path}/stat`, "latin1");
   // The name, field 2, is in parentheses and may hold any character.
   const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
   return { state: fields[0] ?? "", processGroup: Number(fields[2]), startTicks: Number(fields[19]) };

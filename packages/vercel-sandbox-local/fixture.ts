@@ -167,13 +167,6 @@ export function peakMemoryMb(pid: number): number {
   return Number(kilobytes) / 1024;
 }
 
-/** The processes of this machine whose command line has the text in it. */
-export function hostProcesses(text: string): string[] {
-  return execFileSync("ps", ["-eo", "pid,stat,args"], { encoding: "utf8" })
-    .split("\n")
-    .filter((line) => line.includes(text) && !/^\s*\d+ Z/.test(line));
-}
-
 export const hasBwrap = works("bwrap", ["--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "true"]);
 
 function works(command: string, args: string[]): boolean {

@@ -6,15 +6,8 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { Sandbox } from "@vercel/sandbox";
 import { describe, expect } from "vitest";
-import {
-  eventually,
-  hostProcesses,
-  isolationTest,
-  localTest,
-  openService,
-  sh,
-  temporaryDirectory,
-} from "./fixture.ts";
+import { alive } from "../../test/fixtures/processes.ts";
+import { eventually, isolationTest, localTest, openService, sh, temporaryDirectory } from "./fixture.ts";
 
 describe("processes", () => {
   isolationTest("a daemon outlives the command that left it, and dies with the sandbox", async () => {
@@ -24,7 +17,7 @@ describe("processes", () => {
     await sh(sandbox, `setsid sleep ${mark} </dev/null >/dev/null 2>&1 &`);
     expect(await sh(sandbox, "ps -eo args")).toContain(`sleep ${mark}`);
     await sandbox.stop();
-    expect(hostProcesses(`sleep ${mark}`)).toEqual([]);
+    expect(alive(`sleep ${mark}`)).toEqual([]);
   });
 
   isolationTest("a sandbox sees its own processes and no others", async () => {
@@ -99,7 +92,7 @@ describe("files", () => {
     await sh(one, `echo mine > ${file}`);
     expect(await sh(one, `cat ${file}`)).toBe("mine");
     expect(await sh(two, `cat ${file} 2>&1 || true`)).toContain("No such file");
-    expect(hostProcesses(file)).toEqual([]);
+    expect(alive(file)).toEqual([]);
   });
 
   isolationTest("the system cannot be written to", async () => {

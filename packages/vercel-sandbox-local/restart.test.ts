@@ -6,9 +6,9 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { Sandbox, Snapshot } from "@vercel/sandbox";
 import { describe, expect } from "vitest";
+import { alive } from "../../test/fixtures/processes.ts";
 import {
   eventually,
-  hostProcesses,
   isolationTest,
   localTest,
   openService,
@@ -182,10 +182,10 @@ describe("the end of the API", () => {
     const mark = `8${Date.now()}`;
     await sh(sandbox, `setsid sleep ${mark} </dev/null >/dev/null 2>&1 &`);
     await sandbox.runCommand({ cmd: "sleep", args: [mark], detached: true });
-    await eventually(() => hostProcesses(`sleep ${mark}`).length === 2);
+    await eventually(() => alive(`sleep ${mark}`).length === 2);
     await api.end("SIGKILL");
-    await eventually(() => hostProcesses(`sleep ${mark}`).length === 0);
-    await eventually(() => hostProcesses(directory.path).length === 0);
+    await eventually(() => alive(`sleep ${mark}`).length === 0);
+    await eventually(() => alive(directory.path).length === 0);
   });
 
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
@@ -196,7 +196,7 @@ describe("the end of the API", () => {
       const mark = `7${Date.now()}`;
       await sandbox.runCommand({ cmd: "sleep", args: [mark], detached: true });
       expect(await api.end(signal)).toBe(0);
-      expect(hostProcesses(`sleep ${mark}`)).toEqual([]);
+      expect(alive(`sleep ${mark}`)).toEqual([]);
     });
   }
 });

@@ -1,5 +1,5 @@
-import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { alive } from "../fixtures/processes.ts";
 import { startWorld, type World } from "./world.ts";
 
 export interface Expected {
@@ -123,14 +123,14 @@ export function describeAgent({ agent, program, key, callUsd, unreachable }: Exp
       model.script({ text: "word ".repeat(1000), everyMs: 100 });
       await client.continue(id, "speak slowly");
       await expect.poll(() => model.since(before).length, { timeout: 30_000 }).toBe(1);
-      expect(alive(id).join()).toContain(program);
+      expect(processesOf(id).join()).toContain(program);
       const stopped = await client.stop(id);
       expect(stopped).toMatchObject({
         httpStatus: 200,
         status: "stopped",
         error: { code: "stopped_by_user" },
       });
-      expect(alive(id)).toEqual([]);
+      expect(processesOf(id)).toEqual([]);
 
       model.script({ text: "I do" });
       const task = await world.continue(id, "do you remember?");
@@ -143,9 +143,9 @@ export function describeAgent({ agent, program, key, callUsd, unreachable }: Exp
       const { model, start, client } = world;
       model.script({ shell: "setsid sleep 1000 & tail -f /dev/null" }, { text: "never" });
       const { id } = await start("run for long");
-      await expect.poll(() => alive(id).join(), { timeout: 30_000 }).toContain("sleep 1000");
+      await expect.poll(() => processesOf(id).join(), { timeout: 30_000 }).toContain("sleep 1000");
       expect(await client.stop(id)).toMatchObject({ httpStatus: 200, status: "stopped" });
-      expect(alive(id)).toEqual([]);
+      expect(processesOf(id)).toEqual([]);
     });
 
     it("whose model can not be reached ends, as its limits say", async () => {
@@ -154,7 +154,7 @@ export function describeAgent({ agent, program, key, callUsd, unreachable }: Exp
       try {
         const task = await run("anyone?", { limits: { inactivityMs: 3000, maxDurationMs: 90_000 } });
         expect(task).toMatchObject({ status: "failed", error: { code: unreachable } });
-        expect(alive(task.id)).toEqual([]);
+        expect(processesOf(task.id)).toEqual([]);
       } finally {
         await model.up();
       }
@@ -165,7 +165,7 @@ export function describeAgent({ agent, program, key, callUsd, unreachable }: Exp
       model.script("hang");
       const task = await run("anyone?", { limits: { inactivityMs: 2000, maxDurationMs: 9000 } });
       expect(task).toMatchObject({ status: "timed_out", error: { code: "deadline_exceeded" } });
-      expect(alive(task.id)).toEqual([]);
+      expect(processesOf(task.id)).toEqual([]);
     });
 
     it("is ended within its turn where it has used more than it may", async () => {
@@ -179,7 +179,7 @@ export function describeAgent({ agent, program, key, callUsd, unreachable }: Exp
       expect(model.since(before)).toHaveLength(1);
       expect(task).toMatchObject({ status: "failed", error: { code: "budget_exceeded" } });
       expect(task.usage.costUsd).toBeGreaterThan(0.3);
-      expect(alive(task.id)).toEqual([]);
+      expect(processesOf(task.id)).toEqual([]);
     });
 
     it("is told what was said where its sandbox is gone, and the user what was lost", async () => {
@@ -202,16 +202,6 @@ export function describeAgent({ agent, program, key, callUsd, unreachable }: Exp
 }
 
 /** The task's processes, whatever became of them, by the marker that all of them have. */
-function alive(id: string): string[] {
-  return readdirSync("/proc").flatMap((name) => {
-    if (!/^\d+$/.test(name)) return [];
-    try {
-      if (!readFileSync(`/proc/${name}/environ`, "latin1").includes(`CONCIERGE_TASK=${id}`)) return [];
-      const state = /\) (\S)/.exec(readFileSync(`/proc/${name}/stat`, "latin1"))?.[1];
-      const command = readFileSync(`/proc/${name}/cmdline`, "latin1").replaceAll("\0", " ");
-      return state === "Z" ? [] : [`${name} ${command}`];
-    } catch {
-      return [];
-    }
-  });
+function processesOf(id: string): string[] {
+  return alive(`CONCIERGE_TASK=${id}`, "environ");
 }

@@ -1,5 +1,5 @@
-import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { alive, headless } from "../fixtures/processes.ts";
 import { type Concierge, startConcierge } from "../fixtures/stack.ts";
 
 let concierge: Concierge;
@@ -19,26 +19,12 @@ async function running(script: (mark: number) => string, over: Record<string, un
     .poll(async () => (await client.output(id)).toString(), { timeout: 20_000 })
     .toContain("started");
   // It says so before it begins to sleep.
-  await expect.poll(() => alive(mark), { timeout: 10_000 }).not.toEqual([]);
+  await expect.poll(() => alive(String(mark)), { timeout: 10_000 }).not.toEqual([]);
   return { id, mark, sandbox };
 }
 
 /** What the runner was launched by: its parent, by field 4 of its stat. */
 const launcher = "$(cut -d ' ' -f 4 /proc/$PPID/stat)";
-
-/** The machine's own processes whose command line has the mark. */
-function alive(mark: number): string[] {
-  return readdirSync("/proc").flatMap((name) => {
-    if (!/^\d+$/.test(name)) return [];
-    try {
-      const command = readFileSync(`/proc/${name}/cmdline`, "latin1").replaceAll("\0", " ");
-      const state = /\) (\S)/.exec(readFileSync(`/proc/${name}/stat`, "latin1"))?.[1];
-      return command.includes(String(mark)) && state !== "Z" ? [`${name} ${command}`] : [];
-    } catch {
-      return [];
-    }
-  });
-}
 
 describe("a stop ends", () => {
   it.each([
@@ -49,6 +35,7 @@ describe("a stop ends", () => {
       (m: number) => `setsid sh -c 'exec <&- >&- 2>&-; sleep ${m}' &`,
     ],
     ["a daemon that left its environment too", (m: number) => `setsid env -i sleep ${m} &`],
+    ["a process whose first thread has ended", headless],
     ["a process in a tight loop", (m: number) => `sh -c 'while :; do :; done' ${m} &`],
     [
       "the children of a fork bomb",
@@ -69,7 +56,7 @@ describe("a stop ends", () => {
     const { id, mark } = await running(script);
     const stopped = await client.stop(id);
     expect(stopped).toMatchObject({ httpStatus: 200, status: "stopped", error: { code: "stopped_by_user" } });
-    expect(alive(mark)).toEqual([]);
+    expect(alive(String(mark))).toEqual([]);
     expect(stopped.timings.stopMs).toEqual(expect.any(Number));
     expect((await client.output(id)).toString()).toBe("started\n");
 
@@ -87,7 +74,7 @@ describe("a stop ends", () => {
     const { id, mark } = await running(() => ":", { keepAlive: false });
     const stopped = await client.stop(id);
     expect(stopped).toMatchObject({ httpStatus: 200, status: "stopped" });
-    expect(alive(mark)).toEqual([]);
+    expect(alive(String(mark))).toEqual([]);
     expect(await provider.probe(stopped.sandbox?.name ?? "")).toEqual({ health: "gone" });
 
     await client.continue(id, "echo again");
@@ -101,7 +88,7 @@ describe("a stop ends", () => {
     const { client } = concierge;
     const { id, mark } = await running(() => "setsid sleep 1 &");
     const answers = await Promise.all(Array.from({ length: 12 }, () => client.stop(id)));
-    expect(alive(mark)).toEqual([]);
+    expect(alive(String(mark))).toEqual([]);
     for (const { status } of answers) expect(["stopped", "stopping"]).toContain(status);
     const task = await client.ended(id);
     expect(task.phases.filter(({ status }) => status === "stopped")).toHaveLength(1);
@@ -156,7 +143,7 @@ describe("a stop that comes early", () => {
     expect(ended.status).toBe("stopped");
     await client.continue(id, "echo on");
     expect((await client.ended(id)).status).toBe("succeeded");
-    expect(alive(mark)).toEqual([]);
+    expect(alive(String(mark))).toEqual([]);
   });
 });
 
@@ -171,7 +158,7 @@ describe("a stop while the provider fails", () => {
     expect(answer).toMatchObject({ httpStatus: 202, status: "stopping" });
     await control("DELETE", "/faults");
     expect(await client.ended(id, 60_000)).toMatchObject({ status: "stopped" });
-    expect(alive(mark)).toEqual([]);
+    expect(alive(String(mark))).toEqual([]);
   });
 });
 
@@ -185,7 +172,7 @@ describe("a stop whose runner can not be told", () => {
     await control("POST", "/faults", { route: "killCommand", count: 1, effect });
     expect(await client.stop(id)).toMatchObject({ httpStatus: 200, status: "stopped" });
     await control("DELETE", "/faults");
-    expect(alive(mark)).toEqual([]);
+    expect(alive(String(mark))).toEqual([]);
   });
 });
 

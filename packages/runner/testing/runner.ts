@@ -15,8 +15,8 @@ import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { alive } from "../../../test/fixtures/processes.ts";
 import { CONFIG_VARIABLE, type LaunchConfig, RUN_FILES, type RunnerState, TASK_MARKER } from "../index.ts";
-import { readStat } from "../processes.ts";
 import type { FakeConcierge } from "./concierge.ts";
 
 export interface Bundle extends Disposable {
@@ -152,15 +152,7 @@ export class Turn implements AsyncDisposable {
 
   /** What the turn started and is alive, wherever it went. */
   processes(): number[] {
-    const marker = `${TASK_MARKER}=${this.config.taskId}`;
-    return allPids().filter((pid) => {
-      try {
-        if (readStat(pid).state === "Z") return false;
-        return readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(marker);
-      } catch {
-        return false;
-      }
-    });
+    return alive(`${TASK_MARKER}=${this.config.taskId} `, "environ").map((line) => Number.parseInt(line, 10));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -46,12 +46,24 @@ function markedPids(sessionId: string): number[] {
   const mark = `${MARK}=${sessionId}`;
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
-    .filter((name) => {
-      try {
-        return readFileSync(`/proc/${name}/environ`, "utf8").split("\0").includes(mark);
-      } catch {
-        return false;
-      }
-    })
+    .filter((name) => environmentsOf(name).some((variables) => variables.includes(mark)))
     .map(Number);
+}
+
+/** Each thread's: where the first has ended, the process has none of its own to show. */
+function environmentsOf(pid: string): string[][] {
+  const threads = unlessGone(() => readdirSync(`/proc/${pid}/task`)) ?? [];
+  return threads.map((thread) => {
+    const environment = unlessGone(() => readFileSync(`/proc/${pid}/task/${thread}/environ`, "utf8"));
+    return environment?.split("\0") ?? [];
+  });
+}
+
+/** Nothing where it ended while we looked, or is not ours to read. */
+function unlessGone<T>(look: () => T): T | undefined {
+  try {
+    return look();
+  } catch {
+    return undefined;
+  }
 }
