@@ -94,14 +94,15 @@ export interface Provider {
    */
   guardNetwork(sandbox: SandboxRef, policy: NetworkPolicy): Promise<"guarded" | "open">;
   /**
-   * Starts the runner in a turn's directory and does not wait for it; gives the command's id. It may be started twice:
-   * the runner must bear that.
+   * Starts the runner in a turn's directory and does not wait for it; gives the command's id. Of all launches of a
+   * turn the first starts it, unless a sweep has barred them.
    */
   launch(sandbox: SandboxRef, runDir: string, env: Record<string, string>): Promise<string>;
   /**
    * Bars the turn's launch, if it has not happened, and kills everything that began with it or after: `clean` when,
    * twice in a row, nothing of it was left. Where another turn's files have been put there since, nothing is touched:
-   * a sweep that comes late must not kill the next turn. It is quicker where the launch's command is known.
+   * a sweep that comes late must not kill the next turn. A launch whose command is not known may only be barred, and
+   * is `alive` where it had happened.
    */
   sweep(sandbox: SandboxRef, runDir: string, options?: SweepOptions): Promise<SweepResult>;
   /** Asks the turn's runner directly, past every callback. */

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +10,7 @@ import { providerContract } from "./contract.ts";
 import { kindOf } from "./errors.ts";
 import { createMemoryProvider } from "./memory.ts";
 import { readRunnerState } from "./runner-state.ts";
+import { sweepResults, sweepScript } from "./sweep.ts";
 import { createVercelProvider } from "./vercel.ts";
 
 providerContract("in memory", async () => {
@@ -29,85 +31,116 @@ providerContract("in memory", async () => {
   };
 });
 
-/** Does what the real runner does first, then stays. */
-const runner = `
-import { readFileSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
-const dir = dirname(process.argv[1]);
-const stat = readFileSync("/proc/self/stat", "latin1");
-const startTicks = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]);
-try {
-  writeFileSync(dir + "/launched", JSON.stringify({ pid: process.pid, startTicks }) + "\\n", { flag: "wx" });
-  setInterval(() => {}, 1000);
-} catch {}
-`;
+const runner = "setInterval(() => {}, 1000);";
 
-providerContract("through the real SDK", async () => {
+const credentials = { token: "local", teamId: "local", projectId: "local" };
+
+/** Vercel's API on loopback, and what the SDK itself sees there. */
+async function openApi(limits = {}) {
   const dataDir = await mkdtemp(join(tmpdir(), "concierge-provider-"));
-  const api = await startSandboxApi({ dataDir, limits: { minTimeoutMs: 1000 } });
-  const credentials = { token: "local", teamId: "local", projectId: "local" };
+  const { url, close } = await startSandboxApi({ dataDir, limits });
+  const session = async (name: string) =>
+    (await Sandbox.get({ ...credentials, name, resume: false, fetch: localFetch(url) })).currentSession();
   return {
-    provider: createVercelProvider({ ...credentials, baseUrl: api.url }),
-    runner,
-    isAlive: async ({ name }, runDir) => {
-      const sandbox = await Sandbox.get({ ...credentials, name, resume: false, fetch: localFetch(api.url) });
-      // A runner that has not yet made its file can still be barred: it does not count as launched.
-      const list = 'for f in /proc/[0-9]*/cmdline; do tr "\\0" " " < $f; echo; done 2>/dev/null';
-      const args = ["-c", `[ -s ${runDir}/launched ] && ${list}`];
-      const command = await sandbox.currentSession().runCommand({ cmd: "sh", args });
+    url,
+    options: { ...credentials, baseUrl: url },
+    session,
+    /** How many runners are alive in that directory. */
+    async runners(name: string, runDir: string): Promise<number> {
+      const args = ["-c", 'for f in /proc/[0-9]*/cmdline; do tr "\\0" " " < $f; echo; done 2>/dev/null'];
+      const command = await (await session(name)).runCommand({ cmd: "sh", args });
       const isRunner = (line: string) => line.startsWith("node ") && line.includes(`${runDir}/runner.mjs`);
-      return (await command.stdout()).split("\n").some(isRunner);
+      return (await command.stdout()).split("\n").filter(isRunner).length;
     },
-    hasFile: async ({ name }, path) => {
-      const sandbox = await Sandbox.get({ ...credentials, name, resume: false, fetch: localFetch(api.url) });
-      return (await sandbox.currentSession().readFileToBuffer({ path })) !== null;
-    },
-    pass: async () => await delay(1000),
-    close: async () => {
-      await api.close();
+    async [Symbol.asyncDispose](): Promise<void> {
+      await close();
       await rm(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+providerContract("through the real SDK", async () => {
+  const api = await openApi({ minTimeoutMs: 1000 });
+  return {
+    provider: createVercelProvider(api.options),
+    runner,
+    isAlive: async ({ name }, runDir) => (await api.runners(name, runDir)) > 0,
+    hasFile: async ({ name }, path) => (await (await api.session(name)).readFileToBuffer({ path })) !== null,
+    pass: async () => await delay(1000),
+    close: async () => await api[Symbol.asyncDispose](),
+  };
 });
 
-describe("a stop", () => {
-  it("loads nothing of the SDK where what was launched can be told", async () => {
-    const dataDir = await mkdtemp(join(tmpdir(), "concierge-provider-"));
-    const api = await startSandboxApi({ dataDir });
-    try {
-      const options = { token: "local", teamId: "local", projectId: "local", baseUrl: api.url };
-      const launching = createVercelProvider(options);
-      const sandbox = await launching.create({ name: "told", tags: {}, timeoutMs: 600_000 });
-      const runDir = "/tmp/concierge/task_told-1";
-      await launching.writeFiles(sandbox, [{ path: `${runDir}/runner.mjs`, content: runner }]);
-      const commandId = await launching.launch(sandbox, runDir, {});
+describe("a turn that was launched", () => {
+  const runDir = "/tmp/concierge/task_launched-1";
 
-      vi.resetModules();
-      vi.doMock("./sdk.ts", () => {
-        throw new Error("the SDK was loaded");
-      });
-      const fresh = (await import("./vercel.ts")).createVercelProvider(options);
+  async function open() {
+    const api = await openApi();
+    const provider = createVercelProvider(api.options);
+    const sandbox = await provider.create({ name: "launched", tags: {}, timeoutMs: 600_000 });
+    await provider.writeFiles(sandbox, [{ path: `${runDir}/runner.mjs`, content: runner }]);
+    const launch = () => provider.launch(sandbox, runDir, {});
+    return { api, provider, sandbox, launch, [Symbol.asyncDispose]: () => api[Symbol.asyncDispose]() };
+  }
+
+  it("runs once, however many launches come at once", async () => {
+    await using opened = await open();
+    const { api, launch, sandbox } = opened;
+    await Promise.all(Array.from({ length: 6 }, launch));
+    await expect.poll(() => api.runners(sandbox.name, runDir)).toBe(1);
+  });
+
+  it("is swept without the SDK being loaded, where what was launched can be told", async () => {
+    await using opened = await open();
+    const { api, launch, sandbox } = opened;
+    const commandId = await launch();
+    vi.resetModules();
+    vi.doMock("./sdk.ts", () => {
+      throw new Error("the SDK was loaded");
+    });
+    try {
+      const fresh = (await import("./vercel.ts")).createVercelProvider(api.options);
       expect(await fresh.sweep(sandbox, runDir, { commandId })).toBe("clean");
       await expect(fresh.sweep(sandbox, runDir)).rejects.toThrow();
     } finally {
       vi.doUnmock("./sdk.ts");
-      await api.close();
-      await rm(dataDir, { recursive: true, force: true });
     }
+  });
+
+  it.each([
+    ["says that it never was", `echo barred > ${runDir}/launched`],
+    ["says that it began later", `echo 99999999999 > ${runDir}/launched`],
+    ["has taken away what says so", `rm -r ${runDir}`],
+  ])("is swept by when it began, though its agent %s and has killed the launcher", async (_what, script) => {
+    await using opened = await open();
+    const { api, provider, launch, sandbox } = opened;
+    const commandId = await launch();
+    await expect.poll(() => api.runners(sandbox.name, runDir)).toBe(1);
+    const session = await api.session(sandbox.name);
+    await session.runCommand({ cmd: "sh", args: ["-c", script] });
+    await (await session.getCommand(commandId)).kill("SIGKILL");
+    // Not of the killed group: what the agent would have left.
+    await session.runCommand({ cmd: "sh", args: ["-c", `node ${runDir}/runner.mjs`], detached: true });
+    expect(await provider.sweep(sandbox, runDir, { commandId })).toBe("clean");
+    expect(await api.runners(sandbox.name, runDir)).toBe(0);
+  });
+
+  it("is not called dead where /proc is not to be seen", async () => {
+    const args = ["-Urpfm", "--mount-proc", "sh", "-c", 'mount -t tmpfs none /proc; sh -c "$0" sh /tmp 1'];
+    const { status } = spawnSync("unshare", [...args, sweepScript]);
+    expect(sweepResults.get(status ?? 0)).toBe("alive");
   });
 });
 
 describe("the network of a sandbox", () => {
   it("is guarded by the provider, which puts the secret into requests and never tells it again", async () => {
-    const dataDir = await mkdtemp(join(tmpdir(), "concierge-provider-"));
-    const api = await startSandboxApi({ dataDir });
+    await using api = await openApi();
     // As against Vercel itself, but for the address: the local API is told all, and keeps to none of it.
     const { fetch } = globalThis;
     vi.stubGlobal("fetch", (input: string | URL, init?: RequestInit) =>
       fetch(String(input).replace("https://vercel.com", api.url), init),
     );
     try {
-      const credentials = { token: "local", teamId: "local", projectId: "local" };
       const provider = createVercelProvider(credentials);
       const sandbox = await provider.create({ name: "guarded", tags: {}, timeoutMs: 600_000 });
       const inject = { "api.example": { "x-api-key": "the secret" } };
@@ -126,8 +159,6 @@ describe("the network of a sandbox", () => {
       expect(JSON.stringify(networkPolicy)).not.toContain("the secret");
     } finally {
       vi.unstubAllGlobals();
-      await api.close();
-      await rm(dataDir, { recursive: true, force: true });
     }
   });
 });

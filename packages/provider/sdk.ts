@@ -4,7 +4,7 @@ import { type NetworkPolicyRule, Sandbox, type Session, Snapshot } from "@vercel
 import { classified } from "./errors.ts";
 import { execute } from "./execute.ts";
 import { readRunnerState } from "./runner-state.ts";
-import { launchScript, sweepResults, sweepScript } from "./sweep.ts";
+import { launchScript, readSince, sweepResults, sweepScript } from "./sweep.ts";
 import { vercelApi } from "./tell.ts";
 import type { ProviderOptions } from "./vercel.ts";
 
@@ -161,13 +161,15 @@ export function createSdkProvider({ baseUrl, ...credentials }: ProviderOptions):
       return command.cmdId;
     },
 
-    async sweep(ref, runDir, { evenIfSuperseded = false } = {}) {
+    async sweep(ref, runDir, { commandId, evenIfSuperseded = false } = {}) {
       const session = await sessionOf(ref);
+      const since = commandId === undefined ? undefined : await launchedAt(session, commandId);
       const args = [
         "-c",
         sweepScript,
         "sh",
         fromWorkingDirectory(runDir),
+        since ?? "",
         ...(evenIfSuperseded ? ["yes"] : []),
       ];
       for (let tries = 0; tries < sweepTries; tries++) {
@@ -234,6 +236,26 @@ export function createSdkProvider({ baseUrl, ...credentials }: ProviderOptions):
       });
     },
   };
+}
+
+/** By what the launch said first, before there was an agent. Nothing where another launch of the turn had come first. */
+async function launchedAt(session: Session, commandId: string): Promise<string | undefined> {
+  const signal = AbortSignal.timeout(sweepTimeoutMs);
+  try {
+    return await classified("read when the launch began", async () => {
+      using logs = (await session.getCommand(commandId, { signal })).logs({ signal });
+      let said = "";
+      for await (const { stream, data } of logs) {
+        if (stream === "stdout") said += data;
+        if (said.includes("\n")) break;
+      }
+      return readSince(said);
+    });
+  } catch (error) {
+    // Of the command: where it is the sandbox that is gone, the sweep will say so.
+    if (error instanceof ProviderError && error.kind === "gone") return undefined;
+    throw error;
+  }
 }
 
 /** Sends the SDK's calls to another address, with all that goes with them. */

@@ -2,6 +2,7 @@ import type { SweepResult } from "@concierge/core";
 
 /** Exit codes that neither a runner nor a shell ends with by itself. */
 const exitCodes = { clean: 40, alive: 43, superseded: 44 } as const satisfies Record<SweepResult, number>;
+const barredExitCode = 45;
 
 /** What the scripts' exit codes say. Any other is no word of a sweep's. */
 export const sweepResults: ReadonlyMap<number, SweepResult> = new Map([
@@ -11,11 +12,10 @@ export const sweepResults: ReadonlyMap<number, SweepResult> = new Map([
 ]);
 
 /**
- * First it bars the launch, by making the file that a runner must be the first to make; if the runner was first, it
- * kills whatever began with its launch or after, by start time and whoever's it is, until two looks in a row find
- * nothing. A process can leave its group, its terminal and its environment behind, but not the time it began. Only
- * what the shell has built in is used: it is quick, it needs no process that a fork bomb could leave it without, and
- * it starts nothing that it would have to overlook.
+ * Kills whatever began at `since` or after, by start time and whoever's it is, until two looks in a row find nothing. A
+ * process can leave its group, its terminal and its environment behind, but not the time it began. Only what the shell
+ * has built in is used: it is quick, it needs no process that a fork bomb could leave it without, and it starts nothing
+ * that it would have to overlook. Nothing is believed that the agent could have written: what can not be read is alive.
  *
  * Two sweeps at once may kill each other: then they end with none of the exit codes above.
  */
@@ -55,7 +55,10 @@ look() {
   for path in /proc/[0-9]*; do
     pid=\${path#/proc/}
     case $spared in *" $pid "*) continue ;; esac
-    parse "$path" || continue
+    if ! parse "$path"; then
+      [ ! -e "$path" ] || exit ${exitCodes.alive}
+      continue
+    fi
     # What can not be read off is not let off.
     case $start in
       '' | *[!0-9]*) ;;
@@ -73,26 +76,9 @@ look() {
 }
 
 sweep() {
-  superseded && exit ${exitCodes.superseded}
-  [ -d "$dir" ] || mkdir -p "$dir"
-  set -C
-  if { echo barred > "$dir/launched"; } 2>/dev/null; then exit ${exitCodes.clean}; fi
-  set +C
-
-  since=
-  tries=0
-  while [ -z "$since" ] && [ $tries -lt 1000 ]; do
-    IFS= read -r record < "$dir/launched"
-    case $record in
-      barred) exit ${exitCodes.clean} ;;
-      *'"startTicks":'*) since=\${record##*'"startTicks":'}; since=\${since%%[!0-9]*} ;;
-    esac
-    tries=$((tries + 1))
-  done
-  [ -n "$since" ] || exit ${exitCodes.alive}
-
+  # Where /proc does not show this shell and the first process, it is hidden what else there is.
+  [ -r /proc/1/stat ] && parse "/proc/$$" || exit ${exitCodes.alive}
   spared=" 1 $$ "
-  parse "/proc/$$"
   while [ "$parent" -gt 1 ]; do
     spared="$spared$parent "
     parse "/proc/$parent" || break
@@ -112,28 +98,56 @@ sweep() {
 }
 `;
 
-/** Runs inside the sandbox, as `sh -c <script> sh <runDir> [even-if-superseded]`, and ends with what it found. */
+/**
+ * Runs inside the sandbox, as `sh -c <script> sh <runDir> <since> [even-if-superseded]`, and ends with what it found.
+ * First it bars the launch, by making the file that a launch must be the first to make. Whether it was first is all that
+ * there is to know where nothing is known of a launch: `since` is empty then. The agent may have taken the file away;
+ * so where one is known of, its word is not asked for.
+ */
 export const sweepScript = `
 dir=$1
-even_if_superseded=$2
+since=$2
+even_if_superseded=$3
 runner=
 ${sweep}
+superseded && exit ${exitCodes.superseded}
+[ -d "$dir" ] || mkdir -p "$dir"
+set -C
+first=
+{ echo barred > "$dir/launched"; } 2>/dev/null && first=yes
+set +C
+if [ -z "$since" ]; then
+  [ -n "$first" ] && exit ${exitCodes.clean}
+  exit ${exitCodes.alive}
+fi
 sweep
 `;
 
 /**
  * Runs inside the sandbox, as `sh -c <script> sh <runDir> <command…>`: the command, and beside it a sweep that waits to
  * be told. Whoever stops the turn then needs no new process in a sandbox that may have no room for one, and has only
- * to signal what is there and to wait for its end. Its start is the launch's, so that no sweep overlooks it either.
+ * to signal what is there and to wait for its end. Of all launches of a turn the first goes on. When it began is the
+ * first that it says: the provider keeps that, for a sweep that comes when this one is dead.
  */
 export const launchScript = `
 dir=$1
 even_if_superseded=
 runner=
 ${sweep}
+parse "/proc/$$" || exit ${barredExitCode}
+since=$start
+set -C
+{ echo "$since" > "$dir/launched"; } 2>/dev/null || exit ${barredExitCode}
+set +C
+echo "$since"
 shift
 trap 'kill -9 $runner 2>/dev/null; sweep' TERM
-CONCIERGE_LAUNCHER=$$ "$@" &
+"$@" &
 runner=$!
 wait $runner
 `;
+
+/** When a launch began, by what its command has said. */
+export function readSince(said: string): string | undefined {
+  return /^(\d+)\n/.exec(said)?.[1];
+}

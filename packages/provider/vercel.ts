@@ -22,7 +22,7 @@ export function createVercelProvider(options: ProviderOptions): Provider {
         const found = await tellLauncher(options, sandbox.sessionId, commandId);
         if (found === "clean" || found === "superseded") return found;
       }
-      return await sdk.sweep(sandbox, runDir, { evenIfSuperseded });
+      return await sdk.sweep(sandbox, runDir, { commandId, evenIfSuperseded });
     },
   });
 }

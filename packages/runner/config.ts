@@ -5,8 +5,6 @@ const { resolve } = process.getBuiltinModule("node:path");
 
 /** Holds the launch configuration as JSON. Linux takes no variable over 128 KB: keep `env` well below that. */
 export const CONFIG_VARIABLE = "CONCIERGE_TURN";
-/** The process that the launch began with, where it is not the runner itself. */
-export const LAUNCHER_VARIABLE = "CONCIERGE_LAUNCHER";
 
 export interface LaunchConfig {
   protocol: typeof RUNNER_PROTOCOL_VERSION;

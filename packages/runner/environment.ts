@@ -1,4 +1,4 @@
-import { CONFIG_VARIABLE, LAUNCHER_VARIABLE, type TurnConfig } from "./config.ts";
+import { CONFIG_VARIABLE, type TurnConfig } from "./config.ts";
 import { markersOf } from "./processes.ts";
 
 const { homedir } = process.getBuiltinModule("node:os");
@@ -8,7 +8,6 @@ const { delimiter, join } = process.getBuiltinModule("node:path");
 export function turnEnvironment(config: TurnConfig): NodeJS.ProcessEnv {
   const inherited = { ...process.env };
   delete inherited[CONFIG_VARIABLE];
-  delete inherited[LAUNCHER_VARIABLE];
   return { ...inherited, ...config.env, ...markersOf(config) };
 }
 

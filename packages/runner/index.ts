@@ -22,7 +22,6 @@ export {
   type FinalizePost,
   type GitCredential,
   type GrantAnswer,
-  type LaunchRecord,
   MAX_BATCH_BYTES,
   MAX_DETAIL_LENGTH,
   MAX_TEXT_LENGTH,

@@ -213,7 +213,6 @@ describe("an agent that is not there", () => {
     expect(concierge.text("stdout")).toBe(`I am ${turn.root}/.concierge/agents/claude-2.1.325/bin/claude\n`);
     expect(concierge.text("stderr")).toContain("@anthropic-ai/claude-code@2.1.325 key: registry:***");
 
-    turn.again();
     expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
     expect(installs(turn)).toBe(1);
   });
@@ -250,7 +249,6 @@ describe("an agent that is not there", () => {
     expect(concierge.end?.reason).toBe("deadline");
     expect(turn.processes()).toEqual([]);
 
-    turn.again();
     concierge.end = undefined;
     writeFileSync(join(turn.root, "bin/npm"), `#!/bin/bash\n${INSTALLS_CLAUDE}`);
     await turn.launch().exited;

@@ -1,6 +1,5 @@
 import { CONFIG_VARIABLE, parseLaunchConfig, type TurnConfig } from "./config.ts";
 import { messageOf } from "./errors.ts";
-import { claimLaunch } from "./launch.ts";
 import { RUNNER_EXIT } from "./protocol.ts";
 import { type Interruption, runTurn } from "./turn.ts";
 
@@ -18,9 +17,7 @@ async function main(): Promise<number> {
     console.error(`concierge runner: ${messageOf(error)}`);
     return RUNNER_EXIT.badConfig;
   }
-  const interrupted = interruption();
-  if (!claimLaunch(config.runDir)) return RUNNER_EXIT.alreadyLaunched;
-  return runTurn(config, interrupted);
+  return runTurn(config, interruption());
 }
 
 /** Whoever signals the runner stops the turn; a bug in it must not leave the agent running. */

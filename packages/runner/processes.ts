@@ -107,16 +107,15 @@ function unlessGone<T>(look: () => T): T | undefined {
   }
 }
 
-export interface ProcessStat {
+interface ProcessStat {
   state: string;
   processGroup: number;
-  startTicks: number;
 }
 
-/** Of a process, or of a thread, by its directory in /proc; throws where there is none. */
-export function readStat(path: string): ProcessStat {
+/** Throws where there is none. */
+function readStat(path: string): ProcessStat {
   const line = readFileSync(`${path}/stat`, "latin1");
   // The name, field 2, is in parentheses and may hold any character.
   const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
-  return { state: fields[0] ?? "", processGroup: Number(fields[2]), startTicks: Number(fields[19]) };
+  return { state: fields[0] ?? "", processGroup: Number(fields[2]) };
 }

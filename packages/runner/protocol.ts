@@ -145,17 +145,8 @@ export interface RunnerAnswer {
 /** In the directory of a turn. `prompt` is uploaded with the runner, the runner writes the others. */
 export const RUN_FILES = {
   prompt: "prompt",
-  /** Created once, with O_EXCL: whoever finds it there was launched second and leaves. */
-  launched: "launched",
   state: "state.json",
 } as const;
-
-export interface LaunchRecord {
-  pid: number;
-  /** When the launch began: field 22 of the /proc/<pid>/stat of its first process. Null where there is no /proc. */
-  startTicks: number | null;
-  at: string;
-}
 
 /** `state.json`: for whoever asks the sandbox directly. Replaced atomically, at most once a second. */
 export interface RunnerState {
@@ -171,8 +162,6 @@ export interface RunnerState {
 export const RUNNER_EXIT = {
   /** The end was reported and taken. */
   done: 0,
-  /** Another launch of this turn came first; nothing was started. */
-  alreadyLaunched: 0,
   /** Concierge said stop; the agent is killed. */
   stopped: 10,
   /** Concierge could not be reached until `giveUpMs` after the deadline; the agent is dead. */

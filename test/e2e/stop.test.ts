@@ -50,6 +50,10 @@ describe("a stop ends", () => {
       (m: number) => `runner=$PPID; sh -c "sleep 0.3; kill -STOP $runner; exec sleep ${m}" &`,
     ],
     ["one that has killed what would sweep it away", () => `kill -9 ${launcher}`],
+    [
+      "one that has killed it, and says that it was never launched",
+      () => `for f in /tmp/concierge/*/launched; do echo barred > $f; done; kill -9 ${launcher}`,
+    ],
     ["one that has frozen what would sweep it away", () => `kill -STOP ${launcher}`],
   ])("%s, and the sandbox can be used again", async (_what, script) => {
     const { client } = concierge;

@@ -17,7 +17,7 @@ import { when } from "./guards.ts";
 import { proveDeath } from "./prove.ts";
 import { wasReported } from "./read.ts";
 import { reported } from "./report.ts";
-import type { Actor, Task, TaskError, TaskState } from "./schema.ts";
+import { type Actor, commandOf, type Task, type TaskError, type TaskState } from "./schema.ts";
 
 /**
  * Ends a turn, whoever wants it ended: stop, deadline, inactivity, budget, reaper. First the one write from which no
@@ -53,10 +53,6 @@ export async function beginStopping(
   });
   if (outcome.won) countStopBegun(deps, outcome.item, cause);
   return outcome.item ?? task;
-}
-
-function commandOf({ state }: Task): { commandId?: string } {
-  return state.status === "running" ? { commandId: state.commandId } : {};
 }
 
 /** Kills what a `stopping` turn started, and writes its outcome once that is proven; else sees to it that it is tried again. */
@@ -128,7 +124,7 @@ export async function reportEnd(
       ? await store.changeTask(
           taskId,
           when.saidEverything(turn, end.lastSeq),
-          stoppingChange(deps, turn, verdict, news),
+          stoppingChange(deps, turn, verdict, { ...news, task }),
         )
       : await store.changeTask(
           taskId,
@@ -151,9 +147,14 @@ export async function reportEnd(
 
 type News = ReturnType<typeof reported>;
 
-function stoppingChange({ clock }: Deps, turn: number, cause: EndCause, news: News) {
+function stoppingChange(
+  { clock }: Deps,
+  turn: number,
+  cause: EndCause,
+  { task, ...news }: News & { task: Task | undefined },
+) {
   const now = clock.now();
-  const state = { status: "stopping", ...cause, attempts: 0 } as const;
+  const state = { status: "stopping", ...cause, attempts: 0, ...(task && commandOf(task)) } as const;
   return {
     set: { state, dueAt: now + terminateRetryMs, ...news },
     phase: { turn, status: "stopping", at: now, by: "runner", note: cause.error.code } as const,

@@ -7,7 +7,7 @@ import { decidePushed, decideRunnerAction, type RunnerEnd } from "./decide.ts";
 import { when } from "./guards.ts";
 import { proveDeath } from "./prove.ts";
 import { wasReported } from "./read.ts";
-import type { Actor, Push, Task, TaskState } from "./schema.ts";
+import { type Actor, commandOf, type Push, type Task, type TaskState } from "./schema.ts";
 import { openSecrets } from "./secrets.ts";
 
 type Turn = { taskId: string; turn: number };
@@ -37,7 +37,10 @@ export async function grantPush(deps: SealingDeps, { taskId, turn }: Turn, push:
   const finalizeBy = now + finalizeMs;
   await timers.arm({ kind: "finalize", taskId, turn }, finalizeMs);
   const outcome = await store.changeTask(taskId, when.mayFinalize(turn, now), {
-    set: { state: { status: "finalizing", push, finalizeBy }, dueAt: finalizeBy + reaperSlackMs },
+    set: {
+      state: { status: "finalizing", push, finalizeBy, ...(task && commandOf(task)) },
+      dueAt: finalizeBy + reaperSlackMs,
+    },
     phase: { turn, status: "finalizing", at: now, by: "runner" },
   });
   if (outcome.won) metrics.count("push_granted");

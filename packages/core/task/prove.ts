@@ -3,7 +3,7 @@ import { ProviderError } from "../errors.ts";
 import type { SandboxRef } from "../ports.ts";
 import { giveUp, renewed } from "../session/decide.ts";
 import { runDirOf } from "./launch.ts";
-import type { Task } from "./schema.ts";
+import { commandOf, type Task } from "./schema.ts";
 
 /**
  * Kills what a turn started, and says whether nothing of it is left. Proof is that its sandbox is stopped or gone, or
@@ -62,13 +62,13 @@ async function markReleasing(
 /** A sandbox that no longer runs has nothing left in it; one that can not be asked is stopped. */
 async function sweep(deps: SandboxDeps, task: Task, sandbox: SandboxRef): Promise<boolean> {
   const runDir = runDirOf(task);
-  const commandId = task.state.status === "stopping" ? task.state.commandId : undefined;
+  const { commandId } = commandOf(task);
   try {
     const found = await deps.provider.sweep(sandbox, runDir, { commandId });
     if (found !== "superseded") return found === "clean";
     // With the lease still this turn's, nobody else can have been let in: the word is an older turn's, or the agent's.
     if (!(await hasLease(deps, task))) return false;
-    return (await deps.provider.sweep(sandbox, runDir, { evenIfSuperseded: true })) === "clean";
+    return (await deps.provider.sweep(sandbox, runDir, { commandId, evenIfSuperseded: true })) === "clean";
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error;
     return error.kind === "gone" || error.kind === "stopped";

@@ -98,16 +98,22 @@ export const stateSchema = z.lazy(() =>
   z.discriminatedUnion("status", [
     z.object({ status: z.literal("queued") }),
     z.object({ status: z.literal("provisioning"), claim: claimSchema }),
+    /** The command is what it was launched with. */
     z.object({ status: z.literal("running"), commandId: z.string() }),
     /** The push is granted; until `finalizeBy` its outcome is the runner's to tell, then it is looked up. */
-    z.object({ status: z.literal("finalizing"), push: pushSchema, finalizeBy: time }),
+    z.object({
+      status: z.literal("finalizing"),
+      push: pushSchema,
+      finalizeBy: time,
+      commandId: z.optional(z.string()),
+    }),
     /** No push is granted and no output taken from here on; the outcome is written once the death is proven. */
     z.object({
       status: z.literal("stopping"),
       outcome: z.enum(["stopped", "timed_out", "failed"]),
       error: taskErrorSchema,
       attempts: z.int().check(z.nonnegative()),
-      /** What it was launched with, where that was known when the stop began. */
+      /** Where it was known when the stop began. */
       commandId: z.optional(z.string()),
     }),
     z.object({ status: z.literal("succeeded"), ...ended }),
@@ -212,6 +218,11 @@ export type Repo = z.infer<typeof repoSchema>;
 export type Push = z.infer<typeof pushSchema>;
 export type AgentUsage = z.infer<typeof usageSchema>;
 export type Limits = z.infer<typeof limitsSchema>;
+
+/** What the turn was launched with, where its state has it. */
+export function commandOf({ state }: Task): { commandId?: string } {
+  return "commandId" in state && state.commandId !== undefined ? { commandId: state.commandId } : {};
+}
 
 export function isTerminal(status: Status): status is (typeof terminalStatuses)[number] {
   return (terminalStatuses as readonly Status[]).includes(status);

@@ -115,11 +115,6 @@ export class Turn implements AsyncDisposable {
     return { pid: child.pid ?? 0, exited, signal: (name) => child.kill(name), stderr: () => stderr };
   }
 
-  /** Another turn in the same sandbox: its directory is new, all else is as it was left. */
-  again(): void {
-    rmSync(join(this.runDir, RUN_FILES.launched));
-  }
-
   /** What the machine has on its PATH, less npm. */
   toolsWithoutNpm(): string {
     const directory = join(this.root, "tools");
