@@ -1,8 +1,8 @@
 import { AppError, type EndingDeps, limits, type SessionDeps } from "@concierge/core";
-import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { methodNotAllowed } from "hono/method-not-allowed";
 import { secureHeaders } from "hono/secure-headers";
+import { Hono } from "hono/tiny";
 import { requireJson, requireKey, requireToken } from "./auth.ts";
 import type { Env } from "./env.ts";
 import { identify, learnTurn, observe } from "./observe.ts";

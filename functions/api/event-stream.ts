@@ -1,12 +1,5 @@
-import {
-  type Deps,
-  type Follow,
-  formatCursor,
-  isTerminal,
-  parseCursor,
-  readEvents,
-  type Task,
-} from "@concierge/core";
+import { type Deps, isTerminal, type Task } from "@concierge/core";
+import { type Follow, formatCursor, parseCursor, readEvents } from "@concierge/core/events";
 import type { Context } from "hono";
 import { stream } from "hono/streaming";
 import type { Env } from "./env.ts";

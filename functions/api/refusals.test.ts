@@ -191,6 +191,7 @@ describe("an address that is not right", () => {
     expectProblem(await api.request("GET", "/v1/nothing"), 404, "not_found");
     expectProblem(await api.request("GET", "/nothing"), 404, "not_found");
     expectProblem(await api.request("GET", "/docs/..%2fpackage.json"), 404, "not_found");
+    expectProblem(await api.request("GET", "/v1/tasks/"), 404, "not_found");
   });
 
   it.each([

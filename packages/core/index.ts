@@ -21,9 +21,6 @@ export {
   type ProviderFailure,
   SetupError,
 } from "./errors.ts";
-export { beginning, type Cursor, formatCursor, parseCursor } from "./event/cursor.ts";
-export { createFollower, type Follow } from "./event/follow.ts";
-export { readEvents, readOutput } from "./event/read.ts";
 export {
   type AgentEvent,
   agentEventSchema,

@@ -1,7 +1,7 @@
 /**
  * Functions as they are shipped to Lambda: each in a directory of its own, with all that it needs and nothing
  * to be resolved outside of it. The options are those SST bundles with (pkg/runtime/node/build.go of its
- * source, with `splitting`), and three plugins more; `sst deploy` ships what this has written.
+ * source, with `splitting`), and a few plugins more; `sst deploy` ships what this has written.
  */
 import { copyFile, mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -10,6 +10,7 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BuildOptions, BuildResult, Metafile, OnResolveArgs, Plugin } from "esbuild";
 import { bundling, type FunctionDefinition, fileNames, type Topology } from "../../infra/topology.ts";
+import { leaveOutCredentials, leaveOutUnused } from "./bundle-sdk.ts";
 
 export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -41,7 +42,7 @@ export async function bundleFunctions(
     async ([name, definition]): Promise<[string, Metafile]> => {
       const out = join(directory, name);
       await rm(out, { recursive: true, force: true });
-      const ours = { splitting: true, plugins: [shakeZod, zodApart, leaveOut, ...plugins] };
+      const ours = { splitting: true, plugins: [...ourPlugins, ...plugins] };
       const metafile = await bundle(moduleOf(definition.handler), out, ours);
       await writeFiles(definition, out, plugins);
       return [name, metafile];
@@ -172,17 +173,4 @@ const zodApart: Plugin = {
   },
 };
 
-/**
- * The AWS SDK's other sources of credentials: a function has its own in the environment, so they are never
- * loaded; and Lambda has them, should they be. Every import of them would split what is shared once more, and
- * a file more is a millisecond of a cold start.
- */
-const leaveOut: Plugin = {
-  name: "leave-out",
-  setup({ onResolve }) {
-    const sources = /^@aws-sdk\/credential-provider-|^@smithy\/credential-provider-imds$/;
-    onResolve({ filter: sources }, ({ kind }) =>
-      kind === "dynamic-import" ? { external: true } : undefined,
-    );
-  },
-};
+const ourPlugins = [shakeZod, zodApart, leaveOutCredentials, leaveOutUnused];

@@ -1,4 +1,4 @@
-import type { SessionGuard, TaskGuard, WarmSandbox } from "@concierge/core";
+import type { SessionGuard, Status, TaskGuard, WarmSandbox } from "@concierge/core";
 
 /** Part of a condition: an expression with what its placeholders stand for. */
 export interface Condition {
@@ -148,7 +148,49 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
   return parts.length > 0 ? all(parts) : isThere;
 }
 
-function all(parts: readonly Condition[]): Condition {
+export const isIn = (pk: string): Condition => ({
+  expression: "pk = :pk",
+  names: {},
+  values: { ":pk": pk },
+});
+
+export const isBetween = (pk: string, from: string, to: string): Condition => ({
+  expression: "pk = :pk AND sk BETWEEN :from AND :to",
+  names: {},
+  values: { ":pk": pk, ":from": from, ":to": to },
+});
+
+export const isOwnedBy = (owner: string): Condition => ({
+  expression: "#owner = :owner",
+  names: { "#owner": "owner" },
+  values: { ":owner": owner },
+});
+
+export const isDue = (shard: string, now: number): Condition => ({
+  expression: "dueShard = :shard AND dueAt <= :now",
+  names: {},
+  values: { ":shard": shard, ":now": now },
+});
+
+export const isNotDeleted: Condition = {
+  expression: "attribute_not_exists(deletedAt)",
+  names: {},
+  values: {},
+};
+
+export const hasStatus = (status: Status): Condition => ({
+  expression: "#state.#status = :status",
+  names: { "#state": "state", "#status": "status" },
+  values: { ":status": status },
+});
+
+export const isOfSession = (sessionKey: string): Condition => ({
+  expression: "sessionKey = :sessionKey",
+  names: {},
+  values: { ":sessionKey": sessionKey },
+});
+
+export function all(parts: readonly Condition[]): Condition {
   return {
     expression: parts.map((part) => part.expression).join(" AND "),
     names: Object.assign({}, ...parts.map((part) => part.names)),

@@ -11,8 +11,12 @@ import {
   type UsageRecord,
 } from "@concierge/core";
 import {
+  all,
+  hasStatus,
   isAbsent,
   isAbsentOrExpired,
+  isNotDeleted,
+  isOfSession,
   isThere,
   isWarm,
   sessionAllows,
@@ -83,20 +87,13 @@ export function createDynamoStore(options: {
 
     async listTasks(userId, { limit, after, status, sessionKey }) {
       const filters = [
-        ...(status ? ["#state.#status = :status"] : []),
-        ...(sessionKey ? ["sessionKey = :sessionKey"] : []),
+        ...(status ? [hasStatus(status)] : []),
+        ...(sessionKey ? [isOfSession(sessionKey)] : []),
       ];
       const page = await table.listOwned(ownerOf.tasks(userId), {
         limit,
         ...(after !== undefined && { after: { ...keyOf.task(after), ownedAt: after } }),
-        ...(filters.length > 0 && {
-          FilterExpression: filters.join(" AND "),
-          ExpressionAttributeValues: {
-            ...(status && { ":status": status }),
-            ...(sessionKey && { ":sessionKey": sessionKey }),
-          },
-          ...(status && { ExpressionAttributeNames: { "#state": "state", "#status": "status" } }),
-        }),
+        ...(filters.length > 0 && { filter: all(filters) }),
       });
       return pageOf(page, readTask);
     },
@@ -175,7 +172,7 @@ export function createDynamoStore(options: {
     async listSessions(userId, { limit, after }) {
       const page = await table.listOwned(ownerOf.sessions(userId), {
         limit,
-        FilterExpression: "attribute_not_exists(deletedAt)",
+        filter: isNotDeleted,
         ...(after !== undefined && { after: placeOf(userId, after) }),
       });
       const items = page.items.map(readSession);

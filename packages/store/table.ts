@@ -1,16 +1,16 @@
-import { ConditionalCheckFailedException, type DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import {
-  DeleteCommand,
-  DynamoDBDocumentClient,
-  GetCommand,
-  PutCommand,
+  ConditionalCheckFailedException,
+  DeleteItemCommand,
+  type DynamoDBClient,
+  GetItemCommand,
+  PutItemCommand,
   QueryCommand,
   type QueryCommandInput,
-  type QueryCommandOutput,
-  UpdateCommand,
-} from "@aws-sdk/lib-dynamodb";
+  UpdateItemCommand,
+} from "@aws-sdk/client-dynamodb";
 import type { Clock, Outcome } from "@concierge/core";
-import type { Condition } from "./conditions.ts";
+import { type Attributes, fromAttributes, placeholders, toAttributes } from "./attributes.ts";
+import { all, type Condition, isBetween, isDue, isIn, isOwnedBy } from "./conditions.ts";
 import { type DueKind, dueShardsOf, type Item } from "./items.ts";
 import { buildUpdate, type UpdateParts } from "./update.ts";
 import { schemaVersion } from "./version.ts";
@@ -19,20 +19,19 @@ export type Key = { pk: string; sk: string };
 
 /** What the store does to the one table: one item a write, each under a condition; reads that decide are consistent. */
 export function createTable(options: { client: DynamoDBClient; tableName: string; clock: Clock }) {
-  const { tableName: TableName, clock } = options;
-  const client = DynamoDBDocumentClient.from(options.client, {
-    marshallOptions: { removeUndefinedValues: true },
-  });
+  const { client, tableName: TableName, clock } = options;
 
   const get = async (key: Key): Promise<Item | undefined> => {
-    const { Item } = await client.send(new GetCommand({ TableName, Key: key, ConsistentRead: true }));
-    return Item && isLive(Item, clock.now()) ? Item : undefined;
+    const command = new GetItemCommand({ TableName, Key: toAttributes(key), ConsistentRead: true });
+    const { Item } = await client.send(command);
+    const item = Item && fromAttributes(Item);
+    return item && isLive(item, clock.now()) ? item : undefined;
   };
 
   /** An engine may not tell what a lost write lost to, so it is read; by then it may have gone on, which is as good. */
-  const conditionally = async (key: Key, write: () => Promise<Item | undefined>): Promise<Outcome<Item>> => {
+  const conditionally = async (key: Key, write: () => Promise<Item>): Promise<Outcome<Item>> => {
     try {
-      return { won: true, item: (await write()) ?? {} };
+      return { won: true, item: await write() };
     } catch (error) {
       if (!(error instanceof ConditionalCheckFailedException)) throw error;
       return { won: false, item: await get(key) };
@@ -41,24 +40,18 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
 
   const put = (item: Item & Key, condition: Condition): Promise<Outcome<Item>> =>
     conditionally({ pk: item.pk, sk: item.sk }, async () => {
-      await client.send(new PutCommand({ TableName, Item: versioned(item), ...expressions(condition) }));
+      const Item = toAttributes(versioned(item));
+      await client.send(new PutItemCommand({ TableName, Item, ...conditional(condition) }));
       return item;
     });
 
   const update = (key: Key, parts: UpdateParts, condition: Condition): Promise<Outcome<Item>> =>
-    conditionally(key, async () => {
-      const input = {
-        TableName,
-        Key: key,
-        ReturnValues: "ALL_NEW" as const,
-        ...buildUpdate({ ...parts, set: versioned(parts.set) }, condition),
-      };
-      return (await client.send(new UpdateCommand(input))).Attributes;
-    });
+    conditionally(key, () => sendUpdate(key, parts, condition));
 
   const remove = async (key: Key, condition: Condition): Promise<boolean> => {
     const outcome = await conditionally(key, async () => {
-      await client.send(new DeleteCommand({ TableName, Key: key, ...expressions(condition) }));
+      const Key = toAttributes(key);
+      await client.send(new DeleteItemCommand({ TableName, Key, ...conditional(condition) }));
       return {};
     });
     return outcome.won;
@@ -67,49 +60,29 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
   /** The newest of an owner's items, going on after one of them; filtered items are made up for from further pages. */
   const listOwned = async (
     owner: string,
-    {
-      limit,
-      after,
-      ...filter
-    }: { limit: number; after?: Key & { ownedAt: string } } & Partial<QueryCommandInput>,
+    { limit, after, filter }: { limit: number; after?: Key & { ownedAt: string }; filter?: Condition },
   ): Promise<{ items: Item[]; more: boolean }> => {
     const items: Item[] = [];
-    let start: Item | undefined = after && { ...after, owner };
+    let start = after && toAttributes({ ...after, owner });
     do {
-      const page: QueryCommandOutput = await client.send(
-        new QueryCommand({
-          TableName,
-          IndexName: "owner",
-          KeyConditionExpression: "#owner = :owner",
-          ...filter,
-          ExpressionAttributeNames: { "#owner": "owner", ...filter.ExpressionAttributeNames },
-          ExpressionAttributeValues: { ":owner": owner, ...filter.ExpressionAttributeValues },
-          ScanIndexForward: false,
-          Limit: limit + 1,
-          ...(start && { ExclusiveStartKey: start }),
-        }),
-      );
-      items.push(...(page.Items ?? []).filter((item) => isLive(item, clock.now())));
-      start = page.LastEvaluatedKey;
+      const page = await query(isOwnedBy(owner), {
+        IndexName: "owner",
+        ...(filter && { filter }),
+        ScanIndexForward: false,
+        Limit: limit + 1,
+        ...(start && { ExclusiveStartKey: start }),
+      });
+      items.push(...page.items.filter((item) => isLive(item, clock.now())));
+      start = page.next;
     } while (start && items.length <= limit);
     return { items: items.slice(0, limit), more: items.length > limit };
   };
 
   const listDue = async (kind: DueKind, now: number, limit: number): Promise<Item[]> => {
     const pages = await Promise.all(
-      dueShardsOf(kind).map((shard) =>
-        client.send(
-          new QueryCommand({
-            TableName,
-            IndexName: "due",
-            KeyConditionExpression: "dueShard = :shard AND dueAt <= :now",
-            ExpressionAttributeValues: { ":shard": shard, ":now": now },
-            Limit: limit,
-          }),
-        ),
-      ),
+      dueShardsOf(kind).map((shard) => query(isDue(shard, now), { IndexName: "due", Limit: limit })),
     );
-    const due = pages.flatMap((page) => page.Items ?? []);
+    const due = pages.flatMap(({ items }) => items);
     return due.sort((a, b) => Number(a.dueAt) - Number(b.dueAt)).slice(0, limit);
   };
 
@@ -119,59 +92,62 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     from: string,
     to: string,
   ): Promise<{ items: Item[]; more: boolean }> => {
-    const page = await client.send(
-      new QueryCommand({
-        TableName,
-        ConsistentRead: true,
-        KeyConditionExpression: "pk = :pk AND sk BETWEEN :from AND :to",
-        ExpressionAttributeValues: { ":pk": pk, ":from": from, ":to": to },
-      }),
-    );
-    return { items: page.Items ?? [], more: page.LastEvaluatedKey !== undefined };
+    const { items, next } = await query(isBetween(pk, from, to), { ConsistentRead: true });
+    return { items, more: next !== undefined };
   };
 
   /** All of a partition, as it is now. */
   const readAll = async (pk: string): Promise<Item[]> => {
     const items: Item[] = [];
-    let start: Item | undefined;
+    let start: Attributes | undefined;
     do {
-      const page: QueryCommandOutput = await client.send(
-        new QueryCommand({
-          TableName,
-          ConsistentRead: true,
-          KeyConditionExpression: "pk = :pk",
-          ExpressionAttributeValues: { ":pk": pk },
-          ...(start && { ExclusiveStartKey: start }),
-        }),
-      );
-      items.push(...(page.Items ?? []));
-      start = page.LastEvaluatedKey;
+      const page = await query(isIn(pk), {
+        ConsistentRead: true,
+        ...(start && { ExclusiveStartKey: start }),
+      });
+      items.push(...page.items);
+      start = page.next;
     } while (start);
     return items.filter((item) => isLive(item, clock.now()));
   };
 
   /** Adds to numbers, whether the item is there or not. */
-  const addUp = async (key: Key, parts: UpdateParts): Promise<Item> => {
-    const update = buildUpdate({ ...parts, set: versioned(parts.set) });
-    const input = { TableName, Key: key, ...update, ReturnValues: "ALL_NEW" } as const;
-    const { Attributes = {} } = await client.send(new UpdateCommand(input));
-    return Attributes;
-  };
+  const addUp = (key: Key, parts: UpdateParts): Promise<Item> => sendUpdate(key, parts);
 
   /** What is last put, stays. */
   const putAnyway = async (item: Item & Key): Promise<void> => {
-    await client.send(new PutCommand({ TableName, Item: versioned(item) }));
+    await client.send(new PutItemCommand({ TableName, Item: toAttributes(versioned(item)) }));
+  };
+
+  const sendUpdate = async (key: Key, parts: UpdateParts, condition?: Condition): Promise<Item> => {
+    const update = buildUpdate({ ...parts, set: versioned(parts.set) }, condition);
+    const input = { TableName, Key: toAttributes(key), ...update, ReturnValues: "ALL_NEW" } as const;
+    const { Attributes = {} } = await client.send(new UpdateItemCommand(input));
+    return fromAttributes(Attributes);
+  };
+
+  /** One page, and where the next begins. */
+  const query = async (
+    key: Condition,
+    { filter, ...input }: { filter?: Condition } & Partial<QueryCommandInput>,
+  ): Promise<{ items: Item[]; next: Attributes | undefined }> => {
+    const { Items = [], LastEvaluatedKey } = await client.send(
+      new QueryCommand({
+        TableName,
+        KeyConditionExpression: key.expression,
+        ...(filter && { FilterExpression: filter.expression }),
+        ...placeholders(filter ? all([key, filter]) : key),
+        ...input,
+      }),
+    );
+    return { items: Items.map(fromAttributes), next: LastEvaluatedKey };
   };
 
   return { get, put, putAnyway, update, addUp, remove, listOwned, listDue, readRange, readAll };
 }
 
-function expressions({ expression, names, values }: Condition) {
-  return {
-    ConditionExpression: expression,
-    ...(Object.keys(names).length > 0 && { ExpressionAttributeNames: names }),
-    ...(Object.keys(values).length > 0 && { ExpressionAttributeValues: values }),
-  };
+function conditional(condition: Condition) {
+  return { ConditionExpression: condition.expression, ...placeholders(condition) };
 }
 
 function versioned(fields: Item): Item {

@@ -1,3 +1,4 @@
+import { placeholders } from "./attributes.ts";
 import type { Condition } from "./conditions.ts";
 
 export interface UpdateParts {
@@ -40,8 +41,7 @@ export function buildUpdate(parts: UpdateParts, condition?: Condition) {
       " ",
     ),
     ...(condition && { ConditionExpression: condition.expression }),
-    ...(Object.keys(names).length > 0 && { ExpressionAttributeNames: names }),
-    ...(Object.keys(values).length > 0 && { ExpressionAttributeValues: values }),
+    ...placeholders({ names, values }),
   };
 }
 

@@ -2,7 +2,6 @@ import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type ConsumedCapacity, DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import {
-  beginning,
   type Clock,
   createFlagReader,
   createId,
@@ -11,8 +10,8 @@ import {
   getTask,
   type LaunchDeps,
   parseConfig,
-  readEvents,
 } from "@concierge/core";
+import { beginning, readEvents } from "@concierge/core/events";
 import {
   carryOut,
   continueTask,

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import {
@@ -7,10 +8,12 @@ import {
   findGrown,
   formatSizes,
   initFiles,
+  itemErrors,
   ROOT,
   recordedSizes,
   sizesOf,
 } from "@concierge/local";
+import type { Metafile } from "esbuild";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { topology } from "../../infra/topology.ts";
 
@@ -50,17 +53,34 @@ describe("the bundles", () => {
     expect(init.filter((file) => withSdk.includes(file))).toEqual([]);
   });
 
-  test("of the api has nothing that changes a task where one is read", () => {
+  test.each([
+    ["changes one", "task-verbs", ["packages/core/task/start.ts", "packages/core/pool/slots.ts"]],
+    ["reads events", "task-events", ["packages/core/event/read.ts", "functions/api/event-stream.ts"]],
+  ])("of the api has nothing that %s where a task is read", (_what, loaded, apart) => {
     const metafile = bundles.metafiles.Api;
     if (!metafile) throw new Error("no bundle of Api");
-    const modules = (files: string[]) =>
-      files.flatMap((file) => Object.keys(metafile.outputs[file]?.inputs ?? {}));
     const toRead = filesWith(metafile, "functions/api/routes/tasks.ts");
-    const toChange = filesWith(metafile, "functions/api/task-verbs.ts");
-    const changes = ["packages/core/task/start.ts", "packages/core/pool/slots.ts"];
-    expect(modules(toChange)).toEqual(expect.arrayContaining(changes));
-    expect(modules([...initFiles(metafile), ...toRead]).filter((name) => changes.includes(name))).toEqual([]);
-    expect(modules(toRead)).toContain("packages/core/task/view.ts");
+    expect(modulesIn(metafile, filesWith(metafile, `functions/api/${loaded}.ts`))).toEqual(
+      expect.arrayContaining(apart),
+    );
+    const atOnce = modulesIn(metafile, [...initFiles(metafile), ...toRead]);
+    expect(atOnce.filter((name) => apart.includes(name))).toEqual([]);
+    expect(modulesIn(metafile, toRead)).toContain("packages/core/task/view.ts");
+  });
+
+  test("know each error that a command in them may be answered with, and no other", () => {
+    const modules = Object.values(bundles.metafiles).flatMap((metafile) =>
+      modulesIn(metafile, Object.keys(metafile.outputs)),
+    );
+    const commands = modules.filter((name) => /client-dynamodb\/dist-es\/commands\/\w+\.js$/.test(name));
+    expect(commands).toContain("node_modules/@aws-sdk/client-dynamodb/dist-es/commands/UpdateItemCommand.js");
+    const thrown = commands.flatMap((name) => {
+      const types = name.replace("/dist-es/", "/dist-types/").replace(/\.js$/, ".d.ts");
+      const told = readFileSync(join(ROOT, types), "utf8").matchAll(/@throws \{@link (\w+)\}/g);
+      return [...told].flatMap(([, error]) => error ?? []);
+    });
+    const base = "DynamoDBServiceException";
+    expect([...new Set(thrown)].filter((error) => error !== base).sort()).toEqual([...itemErrors].sort());
   });
 
   test("of the api, once it is loaded, has loaded its init and nothing else", async () => {
@@ -74,6 +94,10 @@ describe("the bundles", () => {
     );
   });
 });
+
+function modulesIn({ outputs }: Metafile, files: string[]): string[] {
+  return files.flatMap((file) => Object.keys(outputs[file]?.inputs ?? {}));
+}
 
 /** In a process of its own, with what a function finds in its environment. */
 async function filesLoadedBy(module: string): Promise<string[]> {

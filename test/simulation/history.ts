@@ -1,4 +1,5 @@
-import { AppError, isTerminal, parseCursor, readEvents, type StartRequest, type Task } from "@concierge/core";
+import { AppError, isTerminal, type StartRequest, type Task } from "@concierge/core";
+import { parseCursor, readEvents } from "@concierge/core/events";
 import type { Weather } from "./faults.ts";
 import type { Random } from "./random.ts";
 import { createActor, type Scheduler } from "./scheduler.ts";

@@ -1,4 +1,5 @@
-import { isTerminal, readOutput } from "@concierge/core";
+import { isTerminal } from "@concierge/core";
+import { readOutput } from "@concierge/core/events";
 import { createActor, type Scheduler } from "./scheduler.ts";
 import { keyOf, type Watch } from "./watch.ts";
 import type { World } from "./world.ts";

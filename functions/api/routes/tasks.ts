@@ -1,13 +1,9 @@
 import {
   continueRequestSchema,
-  createFollower,
   type EndingDeps,
   eventSchema,
   getTask,
   isTerminal,
-  parseCursor,
-  readEvents,
-  readOutput,
   sessionKeySchema,
   startRequestSchema,
   statuses,
@@ -15,15 +11,15 @@ import {
   viewTask,
   waitForTask,
 } from "@concierge/core";
-import { stream } from "hono/streaming";
+import type { Follow } from "@concierge/core/events";
 import * as z from "zod/mini";
-import { sendEvents } from "../event-stream.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { createRoute, json, type Router, security } from "../router.ts";
 
-/** Whoever only reads loads nothing that changes a task. */
+/** Whoever only asks for a task loads nothing that changes one, and nothing that reads what it has said. */
 const loadVerbs = () => import("../task-verbs.ts");
+const loadEvents = () => import("../task-events.ts");
 
 const common = { security, tags: ["tasks"] };
 const params = z.object({ id: z.string() });
@@ -210,8 +206,10 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
     return c.json(viewTask(task), 202);
   });
 
-  const follow = createFollower(deps);
+  let follow: Follow | undefined;
   app.openapi(eventsRoute, async (c) => {
+    const { createFollower, parseCursor, readEvents, sendEvents } = await loadEvents();
+    follow ??= createFollower(deps);
     const task = await getTask(deps, c.get("caller").userId, c.req.valid("param").id);
     if (c.req.header("accept")?.includes("text/event-stream")) {
       const after = c.req.header("last-event-id") ?? c.req.valid("query").after ?? "";
@@ -223,6 +221,7 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
 
   app.openapi(outputRoute, async (c) => {
     const task = await getTask(deps, c.get("caller").userId, c.req.valid("param").id);
+    const { readOutput, stream } = await loadEvents();
     const chunks = readOutput(deps, task, c.req.valid("query").turn);
     c.header("content-type", "text/plain; charset=utf-8");
     return stream(c, async (out) => {
