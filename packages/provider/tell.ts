@@ -25,9 +25,9 @@ export async function tellLauncher(
   const over = new AbortController();
   const signal = AbortSignal.any([over.signal, AbortSignal.timeout(timeoutMs)]);
   try {
-    const [{ command }] = await Promise.all([
-      fetch(`${url}?${team}&wait=true`, { headers, signal }).then(answered).then(finished.parse),
+    const [, { command }] = await Promise.all([
       fetch(`${url}/kill?${team}`, { method: "POST", headers, body, signal }).then(answered),
+      fetch(`${url}?${team}&wait=true`, { headers, signal }).then(answered).then(finished.parse),
     ]);
     return sweepResults.get(command.exitCode);
   } catch {

@@ -121,7 +121,8 @@ it("turns in flight survive a deploy and the way back, and each version goes on 
   expect((await client.ended(young.id)).status).toBe("succeeded");
   expect(String(await client.output(young.id))).toBe(all);
 
-  const again = await client.continue(young.id, "sleep 600");
+  // Silent, while all that would hear of it is started anew.
+  const again = await client.continue(young.id, "sleep 600", { limits: { inactivityMs: 60_000 } });
   await client.until(young.id, ({ status }) => status === "running");
   await deploy("later");
   const stopped = await client

@@ -108,7 +108,9 @@ describe("a session", () => {
       .poll(() => pool(concierge), { timeout: 10_000 })
       .toMatchObject({ total: 1, ready: 0, creating: 1 });
     await readied("ahead");
-    expect(await pool(concierge)).toMatchObject({ total: 1, ready: 1, idle: 1, leased: 0, creating: 0 });
+    await expect
+      .poll(() => pool(concierge), { timeout: 10_000 })
+      .toMatchObject({ total: 1, ready: 1, idle: 1, leased: 0, creating: 0 });
 
     const { id } = await concierge.client.start(waits, { sessionKey: "ahead" });
     await concierge.client.until(id, ({ status }) => status === "running");
