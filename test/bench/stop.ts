@@ -1,3 +1,5 @@
+import { DynamoDBClient, GetItemCommand, UpdateItemCommand } from "@aws-sdk/client-dynamodb";
+import { clientConfig } from "@concierge/local";
 import { type Concierge, startConcierge } from "../fixtures/stack.ts";
 import { type BareCommand, createBareSandbox, firstOutput, launchBare } from "./bare.ts";
 import { type Benchmark, type Figure, interleaved, percentile, timed } from "./harness.ts";
@@ -62,6 +64,13 @@ function figuresOf(near: Samples, distant: ReadonlyMap<number, Samples>): Figure
     { ...against("", 99, near, likeRunner(near)), target: { of: "value", atMost: 1000 } },
     against("", 50, near, ["kill() + wait(), bash alone", near.killBash]),
     against("", 50, near, ["kill() + wait() + one look at /proc", near.killAndLook]),
+    against("", 50, near, ["a read, kill() + wait() between two writes", near.killAndWrite]),
+    {
+      what: "the least that is written down, p50",
+      unit: "ms",
+      value: percentile(near.killAndWrite, 50),
+      baseline: { what: "kill() + wait(), Node around bash", value: percentile(near.killNode, 50) },
+    },
     ...[...distant].map(
       ([ms, samples]): Figure => ({
         ...against(`, provider ${ms} ms away`, 50, samples, likeRunner(samples)),
@@ -73,7 +82,7 @@ function figuresOf(near: Samples, distant: ReadonlyMap<number, Samples>): Figure
 }
 
 async function measure(
-  { client }: Concierge,
+  { client, endpoints, credentials, tableName }: Concierge,
   ids: readonly string[],
   sandboxes: readonly Awaited<ReturnType<typeof createBareSandbox>>[],
   count: number,
@@ -84,13 +93,16 @@ async function measure(
     killNode: [] as number[],
     killBash: [] as number[],
     killAndLook: [] as number[],
+    killAndWrite: [] as number[],
   };
+  const table = new DynamoDBClient(clientConfig(endpoints.dynamodb, credentials));
   for (let round = 0; round < count; round++) {
     const tasks = await Promise.all(ids.map((id) => client.continue(id, script)));
     await Promise.all(tasks.map((task) => firstOutputOf(client, task)));
     const killNode = await launchAll("node");
     const killBash = await launchAll("bash");
     const killAndLook = await launchAll("node");
+    const killAndWrite = await launchAll("node");
 
     await interleaved(sessions, [
       async (at) => {
@@ -109,8 +121,28 @@ async function measure(
         });
         samples.killAndLook.push(ms);
       },
+      async (at) => {
+        const item = { TableName: tableName, Key: { pk: { S: `BENCH#${at}` }, sk: { S: "BENCH" } } };
+        const write = async (status: string) => {
+          const change = {
+            UpdateExpression: "SET #status = :status",
+            ConditionExpression: "#status <> :status",
+            ExpressionAttributeNames: { "#status": "status" },
+            ExpressionAttributeValues: { ":status": { S: status } },
+          };
+          await table.send(new UpdateItemCommand({ ...item, ...change, ReturnValues: "ALL_NEW" }));
+        };
+        const ms = await timed(async () => {
+          await table.send(new GetItemCommand({ ...item, ConsistentRead: true }));
+          await write("stopping");
+          await kill(killAndWrite[at]);
+          await write("stopped");
+        });
+        samples.killAndWrite.push(ms);
+      },
     ]);
   }
+  table.destroy();
   return samples;
 
   async function launchAll(program: "node" | "bash"): Promise<BareCommand[]> {
