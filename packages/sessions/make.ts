@@ -60,7 +60,7 @@ async function moveIn(
   const { deps, wish, session, steps } = tried;
   const { store, provider, clock } = deps;
   const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
-  const [slot, found] = await Promise.all([
+  const [{ number: slot, over }, found] = await Promise.all([
     takeWarmSlot(deps, warm.name, known, owner),
     steps.step("probing", warm.name, () => probe(deps, wish.userId, warm)),
   ]);
@@ -79,7 +79,7 @@ async function moveIn(
       ...inUse(tried, now),
       epoch,
       sandbox: { state: "ready", createdAt: now, ...warm, origin: "warm", extendedAt: now, slot },
-      ...giveUp(session, now),
+      ...giveUp(session, now, over),
     },
     remove: settled,
   });
@@ -109,26 +109,26 @@ async function create(tried: Attempt, replaced: Replaced | undefined): Promise<R
         state: "creating",
         name,
         createdAt,
-        slot: taken,
+        slot: taken.number,
         by: wish.by,
         until: createdAt + limits.createPatienceMs,
         ...(snapshotId !== undefined && { snapshotId }),
       },
       // Until there is another, so that whoever tries again can tell of it.
       ...(replaced && replaced.reason !== "max_life" && { lost: replaced.reason }),
-      ...giveUp(session, createdAt),
+      ...giveUp(session, createdAt, taken.over),
     },
     remove: ["deletedAt"],
   });
   if (!intent.won) {
-    await giveBackSlot(deps, taken, name, owner);
+    await giveBackSlot(deps, taken.number, name, owner);
     return undefined;
   }
 
   try {
     // Only now: whoever lost the session meanwhile must not take from it what another turn may be running in.
     await removeOld(tried, intent.item, { keepSnapshots: snapshotId !== undefined });
-    const slot = await confirmSlot(deps, taken, name, owner);
+    const slot = await confirmSlot(deps, taken.number, name, owner);
     if (slot === undefined) return undefined;
     const made = { ...(await makeFrom(tried, name, createdAt, snapshotId)), slot };
     const isOurs = await isReady(tried, intent.item, made);

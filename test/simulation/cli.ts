@@ -42,12 +42,17 @@ async function runExhaustive({ json }: Arguments): Promise<boolean> {
   const results = await exhaustAll();
   const broken = results.find(({ violation }) => violation !== undefined);
   if (json) {
-    const scenarios = results.map((result) => ({ ...result, interleavings: String(result.interleavings) }));
+    const scenarios = results.map(({ ends, outcomes, ...result }) => ({
+      ...result,
+      ends: ends.size,
+      outcomes: [...outcomes],
+    }));
     console.log(JSON.stringify({ ok: !broken, scenarios }));
     return !broken;
   }
-  for (const { scenario, states, interleavings, violation } of results) {
-    console.log(`${scenario}: ${interleavings} interleavings through ${states} states`);
+  for (const { scenario, states, steps, ends, outcomes, violation } of results) {
+    const last = `${ends.size} ends (${[...outcomes].sort().join(", ")})`;
+    console.log(`${scenario}: every order, by ${steps} steps through ${states} states to ${last}`);
     if (!violation) continue;
     console.error(`invariant ${violation.invariant} is broken: ${violation.what}, by these steps:`);
     for (const step of violation.path) console.error(`  ${step}`);

@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { type Footprint, haveConflict } from "./footprint.ts";
+import { createRaces, type Races } from "./races.ts";
 import { open, type Scenario, type Stage, scenarios } from "./scenarios.ts";
 import type { Entry } from "./scheduler.ts";
 import type { Violation } from "./watch.ts";
@@ -8,60 +10,99 @@ export interface ExhaustiveResult {
   scenario: string;
   /** Distinct states of the table, the sandboxes and everything each actor knows. */
   states: number;
-  /** Orders of the steps, each of which leads through those states. */
-  interleavings: bigint;
+  /** Steps that were taken from those. */
+  steps: number;
+  /** All that is left in the end, in each of the ways it may end. */
+  ends: ReadonlySet<string>;
+  /** The statuses among them. */
+  outcomes: ReadonlySet<string>;
   violation: (Violation & { path: readonly string[] }) | undefined;
 }
 
-/** More than this and the scenario is too large to be exhausted in a minute: better to be told. */
+export interface ExhaustiveOptions {
+  mutant?: (() => Mutant) | undefined;
+  /** Takes those orders too that come to the same as another: the long way, to hold the short one to. */
+  everyOrder?: boolean;
+}
+
+/** More than this and the scenario is too large to be exhausted in a minute or two: better to be told. */
 const statesMax = 60_000;
 
+/** Steps that were tried already where they come to the same, each with what it then touched. */
+type Asleep = ReadonlyMap<string, Footprint>;
+
 /**
- * Every order of every step that another actor could notice. A state that was reached before is not gone on from
- * again: what follows depends on nothing but the state, which is the table, the sandboxes, the remote, and what each
- * actor was answered so far.
+ * Every order of every step that another actor could notice, but one alone of those that differ only in which of two
+ * steps came first that touch nothing in common. In each state one step is tried, and whatever races with it in
+ * anything that follows is tried first, too (races.ts); what was tried first is not tried again after a step that it
+ * does not touch. A state that was reached before is not gone on from again: what follows depends on nothing but the
+ * state, which is the table, the sandboxes, the remote, and what each actor was answered so far. No time passes, so
+ * that what is not due now never is.
  */
-export async function exhaust(scenario: Scenario, mutant?: () => Mutant): Promise<ExhaustiveResult> {
-  const known = new Map<string, bigint>();
+export async function exhaust(
+  scenario: Scenario,
+  { mutant, everyOrder = false }: ExhaustiveOptions = {},
+): Promise<ExhaustiveResult> {
+  const known = new Map<string, { asleep: Asleep; races: Races }>();
+  const ends = new Set<string>();
+  const outcomes = new Set<string>();
+  let steps = 0;
   let violation: ExhaustiveResult["violation"];
 
   /** Comes with the stage that its parent has just brought there; all further children begin anew. */
-  const visit = async (path: readonly number[], { stage, labels }: Run): Promise<bigint> => {
-    const next = await choices(stage, labels);
+  const visit = async (path: readonly string[], given: Asleep, { stage, labels }: Run): Promise<Races> => {
+    const waiting = new Set((await choices(stage, labels)).map(({ label }) => label));
+    const races = createRaces(waiting);
     const [broken] = stage.watch.violations;
     if (broken) {
       violation ??= { ...broken, path: [...labels] };
-      return 1n;
+      return races;
     }
     const key = keyOf(stage);
     const before = known.get(key);
-    if (before !== undefined) return before;
+    if (before && [...before.asleep.keys()].every((label) => given.has(label))) return before.races;
     if (known.size >= statesMax) throw new Error(`${scenario.name} has more than ${statesMax} states`);
-
-    let orders = next.length === 0 ? 1n : 0n;
-    for (let choice = 0; choice < next.length && !violation; choice++) {
-      const run = choice === 0 ? { stage, labels } : await replay(path);
-      await take(run.stage, run.labels, (await choices(run.stage, run.labels))[choice]);
-      orders += await visit([...path, choice], run);
+    if (waiting.size === 0) {
+      ends.add(leftOf(stage));
+      for (const { state } of stage.watch.tasks.values()) outcomes.add(state.status);
     }
-    known.set(key, orders);
-    return orders;
+
+    // Reached again with more to try than before, it is tried with all of that.
+    const asleep = new Map([...given].filter(([label]) => before?.asleep.has(label) ?? true));
+    const awake = [...waiting].filter((label) => !asleep.has(label)).sort(byPromise);
+    const wanted = new Set(everyOrder ? awake : awake.slice(0, 1));
+    const tried = new Map(asleep);
+    for (const step of wanted) {
+      if (violation) break;
+      const run = tried.size === asleep.size ? { stage, labels } : await replay(path);
+      const footprint = await take(run.stage, run.labels, step);
+      steps += 1;
+      const apart = [...tried].filter(([, other]) => !everyOrder && !haveConflict(footprint, other));
+      const after = await visit([...path, step], new Map(apart), run);
+      for (const other of races.add(step, footprint, after)) if (!asleep.has(other)) wanted.add(other);
+      tried.set(step, footprint);
+    }
+    known.set(key, { asleep, races });
+    return races;
   };
 
-  const replay = async (path: readonly number[]): Promise<Run> => {
+  const replay = async (path: readonly string[]): Promise<Run> => {
     const run = { stage: await open(scenario, mutant?.()), labels: [] };
-    for (const choice of path)
-      await take(run.stage, run.labels, (await choices(run.stage, run.labels))[choice]);
+    for (const step of path) {
+      await choices(run.stage, run.labels);
+      await take(run.stage, run.labels, step);
+    }
+    await choices(run.stage, run.labels);
     return run;
   };
 
-  const interleavings = await visit([], await replay([]));
-  return { scenario: scenario.name, states: known.size, interleavings, violation };
+  await visit([], new Map(), await replay([]));
+  return { scenario: scenario.name, states: known.size, steps, ends, outcomes, violation };
 }
 
-export async function exhaustAll(mutant?: () => Mutant): Promise<ExhaustiveResult[]> {
+export async function exhaustAll(): Promise<ExhaustiveResult[]> {
   const results: ExhaustiveResult[] = [];
-  for (const scenario of scenarios) results.push(await exhaust(scenario, mutant));
+  for (const scenario of scenarios) results.push(await exhaust(scenario));
   return results;
 }
 
@@ -71,40 +112,69 @@ interface Run {
 }
 
 /** What can be done next, once everything that nobody could notice is done. */
-async function choices(stage: Stage, labels: string[]): Promise<readonly Entry[]> {
+async function choices(
+  { scheduler, watch, isUnnoticeable }: Stage,
+  labels: string[],
+): Promise<readonly Entry[]> {
   for (;;) {
-    const runnable = await stage.scheduler.runnable();
-    const unnoticed = runnable.find(({ label }) => unnoticeable.test(label));
+    const runnable = await scheduler.runnable();
+    const unnoticed = runnable.find(isUnnoticeable);
     if (!unnoticed) return runnable;
-    await take(stage, labels, unnoticed);
+    labels.push(unnoticed.label);
+    await scheduler.fire(unnoticed);
+    watch.look();
   }
 }
 
-/** Steps that commute with all others: they add to what nobody reads here, read what nobody writes, or only wait. */
-const unnoticeable =
-  /: (?:timers\.arm|store\.(?:getFlags|putRecord|putPrompt|listSlots|takeSlot|freeSlot|listWarm|getBase|addUsage)|provider\.(?:guardNetwork|exec)|work\.send|sleeps|waits|sends|asks for|hears of)/;
-
-async function take({ scheduler, watch }: Stage, labels: string[], entry: Entry | undefined): Promise<void> {
+/** Of two that wait with the same label one is as good as the other. */
+async function take(
+  { scheduler, watch, footprints }: Stage,
+  labels: string[],
+  step: string,
+): Promise<Footprint> {
+  const entry = scheduler.waiting().find(({ label }) => label === step);
   if (!entry) throw new Error("the same steps led elsewhere");
-  labels.push(entry.label);
+  labels.push(step);
+  footprints.begin();
   await scheduler.fire(entry);
   watch.look();
+  return footprints.end(entry);
 }
 
-function keyOf({ scheduler, watch, world, knowledge }: Stage): string {
-  const state = {
+function keyOf(stage: Stage): string {
+  const { scheduler, knowledge, footprints } = stage;
+  const now = scheduler.now();
+  const waiting = scheduler.waiting().filter(({ actor, dueAt }) => actor !== undefined || dueAt <= now);
+  const state = [
+    leftOf(stage),
+    [...footprints.deeds].sort(byName),
+    [...knowledge].sort(byName),
+    waiting.map(({ label, dueAt }) => `${label} ${dueAt}`).sort(),
+  ];
+  return createHash("sha256").update(textOf(state)).digest("base64");
+}
+
+function leftOf({ watch, world }: Stage): string {
+  return textOf({
     tasks: [...watch.tasks],
     sessions: [...watch.sessions],
     sandboxes: world.sandboxes.sandboxes().map(({ name }) => name),
     agents: watch.agents.map(({ process, ended }) => [process.sandbox, process.runDir, process.alive, ended]),
     refs: [...world.remote.refs()],
-    knowledge: [...knowledge].sort(([a], [b]) => (a < b ? -1 : 1)),
-    waiting: scheduler
-      .waiting()
-      .map(({ label, dueAt }) => `${label} ${dueAt}`)
-      .sort(),
-  };
-  // Sealed with a nonce of its own in every run, and opened to the same.
-  const text = JSON.stringify(state).replaceAll(/sealed\\*":\\*"[^"\\]*/g, "sealed");
-  return createHash("sha256").update(text).digest("base64");
+  });
+}
+
+/** What is sealed is sealed with a nonce of its own in every run, and opened to the same. */
+function textOf(state: unknown): string {
+  return JSON.stringify(state).replaceAll(/sealed\\*":\\*"[^"\\]*/g, "sealed");
+}
+
+/** Any step will do to begin with. Where it races with none it is the only one, and these are the likeliest not to. */
+function byPromise(a: string, b: string): number {
+  const rank = (label: string) => (label.includes('"claimId"') ? 0 : label.includes(": store.get") ? 2 : 1);
+  return rank(a) - rank(b);
+}
+
+function byName([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : 1;
 }

@@ -11,7 +11,7 @@ describe("the simulation finds out that", () => {
     const { rare } = mutant;
     const found =
       rare && "orders" in rare
-        ? (await exhaust(rare.orders, mutant.plant)).violation
+        ? (await exhaust(rare.orders, { mutant: mutant.plant })).violation
         : await trySeeds(mutant, rare?.from ?? 1);
     expect(mutant.breaks).toContain(found?.invariant);
   });

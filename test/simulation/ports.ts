@@ -17,7 +17,8 @@ export function stepped<T extends object>(
         // What is sent is sent as it is now, whatever becomes of the sender's own copy.
         const sent = given.map((value) => (value instanceof Uint8Array ? value : structuredClone(value)));
         const label = `${port}.${method} ${describe(sent)}`;
-        return scheduler.call(actor, { port, method, label }, () => Reflect.apply(effect, target, sent));
+        const call = { port, method, given: sent, label };
+        return scheduler.call(actor, call, () => Reflect.apply(effect, target, sent));
       };
     },
   });

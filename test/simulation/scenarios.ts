@@ -1,5 +1,13 @@
-import { allFlags, limits, ProviderError, type StartRequest } from "@concierge/core";
+import { allFlags, limits, ProviderError, type StartRequest, type Store } from "@concierge/core";
 import { calm } from "./faults.ts";
+import {
+  claimOf,
+  createFootprints,
+  type Footprints,
+  isOfSlots,
+  isUnnoticeable,
+  knowerOf,
+} from "./footprint.ts";
 import { withProvider } from "./mutate.ts";
 import type { Random } from "./random.ts";
 import { type Actor, createActor, createScheduler, type Entry, type Scheduler } from "./scheduler.ts";
@@ -21,6 +29,9 @@ export interface Stage {
   watch: Watch;
   /** What each actor was answered so far. */
   knowledge: ReadonlyMap<string, string>;
+  footprints: Footprints;
+  /** Whether nobody could tell when it is taken. */
+  isUnnoticeable(entry: Entry): boolean;
   /** Begins an invocation; its first call waits for its turn. */
   begin(role: Role, what: string, skewMs: number, verb: (deps: AllDeps) => Promise<unknown>): void;
   /** Takes whatever steps there are, but for those that are held back. */
@@ -33,6 +44,8 @@ export interface Scenario {
   agent: "pushes" | "works";
   /** Too large for every test run; the command line tries it. */
   large?: true;
+  /** What is done to slots is done with the step before it: how it races is another scenario's to try. */
+  slotsAtOnce?: true;
   /** Brings the task to where the race begins, and begins it. */
   set(stage: Stage): Promise<void>;
 }
@@ -50,6 +63,8 @@ const startAt = 1_800_000_000_000;
 const aheadMs = 60_000;
 const taskId = `task_${"1".padStart(26, "0")}`;
 const which = { taskId, turn: 1 };
+/** The worker that is taken over from: until the race begins it does nothing, and does not renew its claim. */
+const late = "worker-0#1 provision";
 const pushing: StartRequest = {
   prompt: "work",
   limits: { maxDurationMs: 50_000, inactivityMs: 45_000 },
@@ -80,7 +95,6 @@ export const scenarios: readonly Scenario[] = [
   {
     name: "stop, deadline, finalize and a late worker, the sandbox not to be kept",
     agent: "pushes",
-    large: true,
     set: (stage) => raceTheEnd(stage, { ...pushing, keepAlive: false }),
   },
   creation,
@@ -94,13 +108,17 @@ export const scenarios: readonly Scenario[] = [
     },
   },
   {
+    name: "a worker against the one that takes over from it",
+    agent: "works",
+    set: raceForTheRoom,
+  },
+  {
     name: "stop against a worker and the one that takes over from it",
     agent: "works",
+    large: true,
+    slotsAtOnce: true,
     async set(stage) {
-      await start(stage, quiet);
-      await hold(stage, "provision: store.changeSession");
-      takeOver(stage);
-      await hold(stage, "provision: store.changeSession", "takes over: store.getSession");
+      await raceForTheRoom(stage);
       await stop(stage);
     },
   },
@@ -124,13 +142,18 @@ export const scenarios: readonly Scenario[] = [
   },
 ];
 
+/** A worker is about to write which sandbox it makes, and the one that takes over from it is about to look. */
+async function raceForTheRoom(stage: Stage): Promise<void> {
+  await start(stage, quiet);
+  await hold(stage, "provision: store.changeSession");
+  await takeOver(stage, "takes over: store.getSession");
+}
+
 /** The turn runs, its runner is about to ask for the push, and the worker it was taken over from wakes up. */
 async function raceTheEnd(stage: Stage, request: StartRequest): Promise<void> {
-  const late = "worker-0#1 provision: provider.launch";
   await start(stage, request);
-  await hold(stage, late);
-  takeOver(stage);
-  await hold(stage, late, "asks for clone");
+  await hold(stage, "provision: provider.launch");
+  await takeOver(stage, "asks for clone");
   await hold(stage, late, "asks for finalize");
   await stop(stage);
   await deadline(stage);
@@ -139,6 +162,12 @@ async function raceTheEnd(stage: Stage, request: StartRequest): Promise<void> {
 export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> {
   const watch = createWatch();
   const knowledge = new Map<string, string>();
+  const footprints = createFootprints();
+  /** Whoever is over knows nothing any more that could matter. */
+  const forget = (name: string): void => {
+    knowledge.delete(name);
+    knowledge.delete(claimOf(name));
+  };
   const scheduler = createScheduler({
     startAt,
     plan: { latencyMs: () => 0, pick: first, fault: () => ({ kind: "none" }) },
@@ -146,8 +175,11 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
       watch.look();
       return watch.violations.length > 0;
     },
-    onAnswer: (actor: Actor, answer) => {
-      knowledge.set(actor.name, `${knowledge.get(actor.name) ?? ""}|${JSON.stringify(answer)}`);
+    onAnswer: (actor: Actor, call, answer) => {
+      const said = answer instanceof Error ? String(answer) : JSON.stringify(answer);
+      const knower = knowerOf(actor, call);
+      knowledge.set(knower, `${knowledge.get(knower) ?? ""}|${said}`);
+      footprints.answered(actor, call, answer);
     },
   });
   const world = createWorld({
@@ -166,7 +198,16 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
     }),
     config,
     flags: allFlags("on"),
-    mutant: { ...mutant, ports: (deps, role) => withoutAsides(mutant?.ports?.(deps, role) ?? deps) },
+    onEnd({ name }, role, answer) {
+      forget(name);
+      // A runner is still to hear of it.
+      if (role === "api") knowledge.set(name, JSON.stringify(answer));
+    },
+    mutant: {
+      ...mutant,
+      table: (store) => withoutNews(mutant?.table?.(store) ?? store),
+      ports: (deps, role) => withoutAsides(mutant?.ports?.(deps, role) ?? deps),
+    },
   });
 
   let begun = 0;
@@ -175,11 +216,13 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
     world,
     watch,
     knowledge,
+    footprints,
+    isUnnoticeable: ({ label }) =>
+      isUnnoticeable(label) || (scenario.slotsAtOnce === true && isOfSlots(label)),
     begin(role, what, skewMs, verb) {
       const actor = createActor(`${role} ${++begun} ${what}`);
-      // What is over knows nothing any more that could matter.
-      const forget = () => knowledge.delete(actor.name);
-      void verb(world.depsFor(actor, role, skewMs)).then(forget, forget);
+      const end = () => forget(actor.name);
+      void verb(world.depsFor(actor, role, skewMs)).then(end, end);
     },
     async settle(held = () => false) {
       for (;;) {
@@ -203,6 +246,17 @@ function withoutAsides(deps: Ports): Ports {
   return { ...deps, work: { send } };
 }
 
+/** Who had a claim asks only whether he still has it: what became of the task instead would only multiply the states. */
+function withoutNews(store: Store): Store {
+  return {
+    ...store,
+    async changeTask(id, guard, change) {
+      const outcome = await store.changeTask(id, guard, change);
+      return outcome.won || guard.claimId === undefined ? outcome : { won: false, item: undefined };
+    },
+  };
+}
+
 async function start(stage: Stage, request: StartRequest): Promise<void> {
   stage.begin("api", "starts", 0, (deps) => stage.world.verbs.start(deps, "ada", request));
   await hold(stage, "work delivers");
@@ -213,10 +267,15 @@ async function hold({ settle }: Stage, ...parts: readonly string[]): Promise<voi
   await settle(({ label }) => parts.some((part) => label.includes(part)));
 }
 
-/** The held worker's claim runs out, and another takes the turn over. */
-function takeOver({ scheduler, begin, world }: Stage): void {
+/** The held worker's claim runs out, and another takes the turn over, up to such a step. */
+async function takeOver(stage: Stage, part: string): Promise<void> {
+  const { scheduler, begin, world, watch } = stage;
   scheduler.pass(limits.claimMs + 1);
   begin("worker", "takes over", 0, (deps) => world.verbs.carryOut(deps, { kind: "provision", ...which }));
+  await hold(stage, late, part);
+  const claims = watch.tasks.get(taskId)?.phases.filter(({ status }) => status === "provisioning");
+  // A race without one of its racers keeps every invariant, too.
+  if (claims?.length !== 2) throw new Error("the turn was not taken over");
 }
 
 function withoutSweep(deps: AllDeps): AllDeps {

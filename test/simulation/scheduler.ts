@@ -23,6 +23,7 @@ export type Fault =
 export interface Call {
   port: "store" | "provider" | "work" | "timers" | "git";
   method: string;
+  given: readonly unknown[];
   label: string;
 }
 
@@ -67,8 +68,8 @@ export interface SchedulerOptions {
   /** After each step: true ends the run. */
   onStep: () => boolean;
   onTrace?: ((line: string) => void) | undefined;
-  /** What an undisturbed call was answered: with its own steps, all that an actor knows. */
-  onAnswer?: ((actor: Actor, answer: unknown) => void) | undefined;
+  /** What an undisturbed call was answered, an error included: with its own steps, all that an actor knows. */
+  onAnswer?: ((actor: Actor, call: Call, answer: unknown) => void) | undefined;
 }
 
 /**
@@ -111,10 +112,16 @@ export function createScheduler({
         if (fault.kind !== "none") trace(`  ! ${fault.kind}`);
         switch (fault.kind) {
           case "none":
-            return await effect().then((value) => {
-              onAnswer?.(actor, value);
-              resolve(value);
-            }, reject);
+            return await effect().then(
+              (value) => {
+                onAnswer?.(actor, what, value);
+                resolve(value);
+              },
+              (error: unknown) => {
+                onAnswer?.(actor, what, error);
+                reject(error);
+              },
+            );
           case "delay":
             park({ label, actor, dueAt: now + fault.ms, fire: () => effect().then(resolve, reject) });
             return;

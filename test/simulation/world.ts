@@ -48,6 +48,8 @@ export interface WorldOptions {
   config: Config;
   flags: AllFlags;
   mutant?: Mutant | undefined;
+  /** An invocation is over, and knows nothing any more but what it answered. */
+  onEnd?: ((invocation: Actor, role: Role, answer: Answer<unknown>) => void) | undefined;
 }
 
 export type Answer<T> = { ok: true; value: T } | { ok: false; error: unknown };
@@ -125,7 +127,7 @@ export function createWorld(options: WorldOptions) {
     faults: weather,
     handle: (message) =>
       succeeds(
-        invoke<unknown>("worker", message.kind, (deps) =>
+        invoke<unknown>("worker", nameOf(message), (deps) =>
           message.kind === "release" ? verbs.release(deps, message) : verbs.carryOut(deps, message),
         ),
       ),
@@ -184,7 +186,14 @@ export function createWorld(options: WorldOptions) {
     return { ...given, sessions: new SandboxSessionManager({ ...config, ...given, keepOnShutdown: true }) };
   }
 
-  let invocations = 0;
+  const invocations = new Map<string, number>();
+  /** Numbered among its like, so that who was begun first has no say in another's name. */
+  const nextName = (role: Role, what: string, instance: string): string => {
+    const number = (invocations.get(`${role} ${what}`) ?? 0) + 1;
+    invocations.set(`${role} ${what}`, number);
+    return `${instance}#${number} ${what}`;
+  };
+
   /** One invocation of a function. It never answers where it crashed. */
   async function invoke<T>(
     role: Role,
@@ -192,9 +201,15 @@ export function createWorld(options: WorldOptions) {
     verb: (deps: AllDeps) => Promise<T>,
   ): Promise<Answer<T>> {
     const instance = `${role}-${random.between(1, instances[role])}`;
-    const actor = createActor(`${instance}#${++invocations} ${what}`);
+    const actor = createActor(nextName(role, what, instance));
+    const answer = await answerOf(verb(depsFor(actor, role, skewOf(instance))));
+    options.onEnd?.(actor, role, answer);
+    return answer;
+  }
+
+  async function answerOf<T>(answer: Promise<T>): Promise<Answer<T>> {
     try {
-      return { ok: true, value: await verb(depsFor(actor, role, skewOf(instance))) };
+      return { ok: true, value: await answer };
     } catch (error) {
       watch.keepsSecrets("an error", error instanceof Error ? error.message : String(error));
       return { ok: false, error };
@@ -271,6 +286,10 @@ export function createWorld(options: WorldOptions) {
     /** A sandbox whose time is over goes when it is over, not when someone next asks for it. */
     expire: () => void rawProvider.list({ stage: config.stage }),
   };
+}
+
+function nameOf(message: WorkMessage): string {
+  return message.kind === "release" ? `release ${message.epoch}` : message.kind;
 }
 
 async function succeeds(answer: Promise<Answer<unknown>>): Promise<boolean> {

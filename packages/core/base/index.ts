@@ -68,7 +68,7 @@ export async function buildBase(deps: SandboxDeps, { asked = false }: { asked?: 
 
 async function buildIn(deps: SandboxDeps, name: string): Promise<string> {
   const { provider, store, config } = deps;
-  const slot = await takeSlot(deps, name, { pool: "base" });
+  const { number: slot } = await takeSlot(deps, name, { pool: "base" });
   try {
     const tags = { app, stage: config.stage, pool: "base" };
     const sandbox = await provider.create({ name, tags, timeoutMs: longestCreateMs });

@@ -64,7 +64,7 @@ const readiness = { cmd: "true", args: [], timeoutMs: 10_000, maxBytes: 0 };
 
 async function tookSlot(deps: SandboxDeps, name: string): Promise<number | undefined> {
   try {
-    return await takeSlot(deps, name, { pool: "warm" });
+    return (await takeSlot(deps, name, { pool: "warm" })).number;
   } catch (error) {
     if (error instanceof NoRoomError) return undefined;
     throw error;

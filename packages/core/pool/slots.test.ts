@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { parseConfig } from "../config.ts";
 import type { RoomDeps } from "../deps.ts";
 import { createFlagReader } from "../flags/index.ts";
-import { confirmSlot } from "./slots.ts";
+import { confirmSlot, takeSlot } from "./slots.ts";
 
 const owner = { userId: "alice", sessionKey: "default" };
 const number = 1;
@@ -54,6 +54,23 @@ describe("the slot of a sandbox that is about to be made", () => {
     await making("new", "overtaken");
     expect(await confirmSlot(deps, number, "new", owner)).toBe(number);
     expect(await slotNames()).toEqual(["new"]);
+  });
+
+  it("is taken from one who may be about to have the session, whose sandbox is left alone", async () => {
+    await making("old", "another's");
+    await deps.provider.create({ name: "another's", tags: {}, timeoutMs: 1000 });
+    expect(await takeSlot(deps, "new", owner)).toEqual({ number, over: "another's" });
+    expect(await confirmSlot(deps, number, "old", owner)).toBe(number);
+    expect(await deps.provider.probe("another's")).toMatchObject({ health: "healthy" });
+  });
+
+  it("is not taken from a sandbox made ahead by one whom the session names: he looks again", async () => {
+    await making("new", "ahead");
+    const now = deps.clock.now();
+    const claimed = { claimedAt: now, ...owner, createdAt: now, expiresAt: now + 1 };
+    await deps.store.createWarm({ state: "claimed", name: "ahead", ...claimed });
+    expect(await confirmSlot(deps, number, "new", owner)).toBeUndefined();
+    expect(await slotNames()).toEqual(["ahead"]);
   });
 
   it("is left to the sandbox that the session has gone on to", async () => {

@@ -9,6 +9,15 @@ import type { Slot } from "./schema.ts";
 /** What is enough to look. */
 type RecordDeps = Pick<RoomDeps, "store" | "clock" | "config">;
 
+export interface TakenSlot {
+  number: number;
+  /**
+   * Whose it was, where the session has it not: claimed for the session by someone who died before it was its, or who
+   * is about to have it. Only who has won the session may take it away: whoever was slow to would take it from a turn.
+   */
+  over?: string | undefined;
+}
+
 /** Whose sandbox a slot is for: a session's, or nobody's yet. */
 export type SlotOwner = { userId: string; sessionKey: string } | { pool: "warm" | "base" };
 
@@ -18,21 +27,21 @@ export type SlotOwner = { userId: string; sessionKey: string } | { pool: "warm" 
  * the least recently used session that nobody holds is released for it; where there is none, that is a `NoRoomError`,
  * and nothing was made.
  */
-export function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): Promise<number>;
+export function takeSlot(deps: RoomDeps, name: string, owner: SlotOwner): Promise<TakenSlot>;
 /** For one that its session names already; nothing where the session has gone on to another meanwhile. */
 export function takeSlot(
   deps: RoomDeps,
   name: string,
   owner: SlotOwner,
   isNamed: true,
-): Promise<number | undefined>;
+): Promise<TakenSlot | undefined>;
 export async function takeSlot(
   deps: RoomDeps,
   name: string,
   owner: SlotOwner,
   isNamed = false,
-): Promise<number | undefined> {
-  const { store, provider, clock, config } = deps;
+): Promise<TakenSlot | undefined> {
+  const { store, clock, config } = deps;
   for (let tries = 0; tries < slotTries; tries++) {
     const slots = await store.listSlots();
     const slot = { name, at: clock.now(), ...owner };
@@ -40,20 +49,20 @@ export async function takeSlot(
     // One that was made ahead brings its own; else the one that the session's sandbox before had.
     const own = slots.find((taken) => taken.name === name) ?? slots.find((taken) => isOf(taken, owner));
     if (own) {
-      if (own.name !== name) {
-        const named = await nameOf(deps, own);
-        // Asked after the slots were read: whoever was first to have the session has the slot, or will ask for it again.
-        if (isNamed && named !== name) return undefined;
-        // Claimed for the session by someone who died before it was its: it goes before there is another.
-        if (named !== own.name) await provider.remove(own.name);
-      }
-      if (await store.takeSlot({ ...slot, number: own.number }, own.name)) return own.number;
+      const { number } = own;
+      const named = own.name === name ? name : await nameOf(deps, own);
+      // Asked after the slots were read: whoever was first to have the session has the slot, or will ask for it again.
+      if (isNamed && named !== name) return undefined;
+      const isStrange = own.name !== named;
+      if (isNamed && isStrange && (await wasMadeAhead(deps, own))) return undefined;
+      const over = isStrange && !isNamed ? own.name : undefined;
+      if (await store.takeSlot({ ...slot, number }, own.name)) return { number, over };
       continue;
     }
     const theirs = "userId" in owner ? ofUser(slots, owner.userId) : [];
     if ("userId" in owner && theirs.length >= config.poolMaxPerUser) {
       const number = await takeOver(deps, theirs, slot, tries, owner.userId);
-      if (number !== undefined) return number;
+      if (number !== undefined) return { number };
       await clock.sleep(createPollMs);
       continue;
     }
@@ -62,12 +71,12 @@ export async function takeSlot(
     if (number === undefined) {
       if ("pool" in owner) throw new NoRoomError("There is no room for a sandbox made ahead.");
       const handedOn = await takeOver(deps, slots, slot, tries);
-      if (handedOn !== undefined) return handedOn;
+      if (handedOn !== undefined) return { number: handedOn };
       await clock.sleep(createPollMs);
       continue;
     }
     if (!(await store.takeSlot({ ...slot, number }))) continue;
-    if (!("userId" in owner) || (await staysUnderUserCap(deps, owner.userId))) return number;
+    if (!("userId" in owner) || (await staysUnderUserCap(deps, owner.userId))) return { number };
     // Of those who took one at the same time each looks after he took: too many may give theirs back, none too few.
     await store.freeSlot(number, name);
   }
@@ -86,6 +95,11 @@ async function nameOf(
   return (await store.getSession(userId, sessionKey))?.sandbox?.name;
 }
 
+/** What is there already, unlike one whose maker first writes the session: he asks for the slot again after that. */
+async function wasMadeAhead({ store }: RoomDeps, { name }: Slot): Promise<boolean> {
+  return (await store.getWarm(name)) !== undefined;
+}
+
 /**
  * Makes sure of the slot once a record names the sandbox, which from then on nobody frees it under: whoever took it
  * may have been so slow that it was taken for a dead one's. Nothing where the session has gone on without him.
@@ -98,7 +112,7 @@ export async function confirmSlot(
 ): Promise<number | undefined> {
   const slots = await deps.store.listSlots();
   const isOurs = slots.some((slot) => slot.number === number && slot.name === name);
-  return isOurs ? number : await takeSlot(deps, name, owner, true);
+  return isOurs ? number : (await takeSlot(deps, name, owner, true))?.number;
 }
 
 /** The slot of one that was made ahead goes to its session: mostly it is where its record says. */
@@ -107,10 +121,10 @@ export async function takeWarmSlot(
   name: string,
   number: number | undefined,
   owner: { userId: string; sessionKey: string },
-): Promise<number> {
+): Promise<TakenSlot> {
   const slot = { name, at: deps.clock.now(), ...owner };
   const isThere = number !== undefined && (await deps.store.takeSlot({ ...slot, number }, name));
-  return isThere ? number : await takeSlot(deps, name, owner);
+  return isThere ? { number } : await takeSlot(deps, name, owner);
 }
 
 /** Whoever lost the session gives its slot back: to the sandbox that the session has by now, or to anyone. */

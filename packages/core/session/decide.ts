@@ -90,9 +90,17 @@ export function renewed(lease: Lease, now: number): Lease {
   return { ...lease, at: Math.max(now, lease.at + 1) };
 }
 
-/** The sandbox's name among those to be looked for, for as long as its create may still be under way. */
-export function giveUp({ sandbox, tombstones = [] }: Session, now: number): Pick<Session, "tombstones"> {
-  if (!sandbox) return {};
-  const left = tombstones.filter(({ until }) => until > now);
-  return { tombstones: [...left, { name: sandbox.name, until: now + longestCreateMs }] };
+/**
+ * The sandbox's name among those to be looked for, for as long as its create may still be under way; and the name of
+ * another that may be there for the session and will not be its own.
+ */
+export function giveUp(
+  { sandbox, tombstones = [] }: Session,
+  now: number,
+  other?: string,
+): Pick<Session, "tombstones"> {
+  const names = [sandbox?.name, other].filter((name) => name !== undefined);
+  if (names.length === 0) return {};
+  const left = tombstones.filter(({ name, until }) => until > now && !names.includes(name));
+  return { tombstones: [...left, ...names.map((name) => ({ name, until: now + longestCreateMs }))] };
 }
