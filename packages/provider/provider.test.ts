@@ -1,11 +1,12 @@
 import { spawnSync } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, mkdtempDisposable, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { APIError, Sandbox, StreamError } from "@vercel/sandbox";
 import { localFetch, startSandboxApi } from "vercel-sandbox-local";
 import { describe, expect, it, vi } from "vitest";
+import { hopping } from "../../test/fixtures/processes.ts";
 import { providerContract } from "./contract.ts";
 import { kindOf } from "./errors.ts";
 import { createMemoryProvider } from "./memory.ts";
@@ -123,6 +124,24 @@ describe("a turn that was launched", () => {
     await session.runCommand({ cmd: "sh", args: ["-c", `node ${runDir}/runner.mjs`], detached: true });
     expect(await provider.sweep(sandbox, runDir, { commandId })).toBe("clean");
     expect(await api.runners(sandbox.name, runDir)).toBe(0);
+  });
+
+  it("is not called dead while it forks and ends, again and again", { timeout: 60_000 }, async () => {
+    await using directory = await mkdtempDisposable(join(tmpdir(), "concierge-sweep-"));
+    const script = `
+      ${hopping("mark")}
+      sleep 0.1
+      read -r up _ < /proc/uptime
+      sh -c "$0" sh ${directory.path} $((\${up%.*}\${up#*.} - 10))
+      echo $?
+      for look in $(seq 300); do
+        for name in /proc/[0-9]*/comm; do read -r name < $name; [ "$name" = perl ] && echo there && exit; done
+      done 2>/dev/null`;
+    for (let time = 0; time < 12; time++) {
+      const args = ["-Urpfm", "--mount-proc", "--kill-child", "bash", "-c", script, sweepScript];
+      const { stdout } = spawnSync("unshare", args, { encoding: "utf8" });
+      expect(["40\n", "43\n", "43\nthere\n"]).toContain(stdout);
+    }
   });
 
   it("is not called dead where /proc is not to be seen", async () => {

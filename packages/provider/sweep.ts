@@ -40,23 +40,28 @@ parse() {
 
 # What has no memory can run nothing any more: it is a zombie, is being taken down, or is the kernel's own. That is
 # each thread's for itself: the first may have ended, and all that is seen of the process with it, while others go on.
+# From the signal on they begin no more of them.
 is_dead() {
   [ "$size" = 0 ] || return 1
   [ "$threads" -gt 1 ] || return 0
-  for thread in "$1"/task/[0-9]*; do
-    parse "$thread" || continue
-    [ "$size" = 0 ] || return 1
+  kill -9 "$pid" 2>/dev/null
+  for thread in "$path"/task/[0-9]*; do
+    parse "$thread" && [ "$size" = 0 ] || return 1
   done
 }
 
+# Whatever ended since the look before, or in the middle of this one, counts as found: it may have begun another that
+# was not there yet to be listed, and that does the same.
 look() {
   superseded && exit ${exitCodes.superseded}
   found=0
+  dead_now=' '
   for path in /proc/[0-9]*; do
     pid=\${path#/proc/}
     case $spared in *" $pid "*) continue ;; esac
     if ! parse "$path"; then
       [ ! -e "$path" ] || exit ${exitCodes.alive}
+      found=1
       continue
     fi
     # What can not be read off is not let off.
@@ -64,15 +69,21 @@ look() {
       '' | *[!0-9]*) ;;
       *) [ "$start" -ge "$since" ] || continue ;;
     esac
-    is_dead "$path" && continue
     # A sandbox that is no namespace sees the machine's processes: there only those with its mark are its own.
     if [ -n "$VERCEL_SANDBOX_LOCAL_SESSION" ]; then
       grep -qzx "VERCEL_SANDBOX_LOCAL_SESSION=$VERCEL_SANDBOX_LOCAL_SESSION" "$path"/task/*/environ 2>/dev/null || continue
+    fi
+    which="$pid:$start"
+    if is_dead; then
+      dead_now="$dead_now$which "
+      case $dead_before in *" $which "*) ;; *) found=1 ;; esac
+      continue
     fi
     found=1
     # What is there and can not be killed is another user's.
     kill -9 "$pid" 2>/dev/null || [ ! -e "$path" ] || exit ${exitCodes.alive}
   done
+  dead_before=$dead_now
 }
 
 sweep() {
@@ -84,6 +95,7 @@ sweep() {
     parse "/proc/$parent" || break
   done
 
+  dead_before=' '
   tries=0
   unseen=0
   while [ $unseen -lt 2 ] && [ $tries -lt 300 ]; do

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { alive, headless } from "../fixtures/processes.ts";
+import { alive, headless, hopping } from "../fixtures/processes.ts";
 import { type Concierge, startConcierge } from "../fixtures/stack.ts";
 
 let concierge: Concierge;
@@ -86,6 +86,16 @@ describe("a stop ends", () => {
     expect(again).toMatchObject({ status: "succeeded", sandbox: { origin: "cold" } });
     expect(again.sandbox?.name).not.toBe(stopped.sandbox?.name);
     expect(await provider.probe(stopped.sandbox?.name ?? "")).toEqual({ health: "gone" });
+  });
+
+  it("one that forks faster than it can be looked at, at the price of the sandbox if need be", async () => {
+    const { client } = concierge;
+    const { id, mark } = await running(hopping);
+    expect(await client.stop(id)).toMatchObject({ httpStatus: 200, status: "stopped" });
+    // It is there at all times, but not in every look.
+    for (let looks = 0; looks < 200; looks++) expect(alive(String(mark))).toEqual([]);
+    await client.continue(id, "echo again");
+    expect(await client.ended(id)).toMatchObject({ status: "succeeded" });
   });
 
   it("once, however many ask at once and through whichever process", async () => {
