@@ -65,6 +65,8 @@ export interface SessionGuard {
   epoch?: number;
   /** Nobody extends or moves its sandbox at this time. */
   notBusyAt?: number;
+  /** Its sandbox is still being made, by this one: nobody has taken it into use. */
+  maker?: string;
 }
 
 export interface SessionChange {

@@ -204,7 +204,10 @@ async function isReady(
   }
 }
 
-/** Nobody waits any longer for what was being made; should it come into being after all, its name is looked for. */
+/**
+ * Nobody waits any longer for what was being made; should it come into being after all, its name is looked for. Another
+ * who had waited long enough may have found it there and taken it into use, at the same epoch: then it is his.
+ */
 async function abandon({ deps, wish }: Attempt, intent: Session): Promise<void> {
   const { store, provider, clock } = deps;
   const { epoch, sandbox } = intent;
@@ -212,7 +215,7 @@ async function abandon({ deps, wish }: Attempt, intent: Session): Promise<void> 
   const abandoned = await store.changeSession(
     wish.userId,
     wish.sessionKey,
-    { epoch },
+    { epoch, maker: wish.by },
     {
       set: {
         epoch: epoch + 1,

@@ -108,6 +108,21 @@ describe("one who is slow", () => {
     expect(await house.slots()).toEqual([]);
   });
 
+  it("and fails in the end, leaves what he made to whoever has taken it into use meanwhile", async () => {
+    const create: typeof house.provider.create = async (options) => {
+      await house.provider.create(options);
+      house.advance(minute);
+      await manager.getOrCreateSession(alice);
+      throw new Error("the answer was lost");
+    };
+    const slow = house.manager({ provider: { ...house.provider, create } });
+    await expect(slow.getOrCreateSession(alice)).rejects.toThrow("the answer was lost");
+    const { sandbox } = (await house.session(alice)) ?? {};
+    expect(sandbox?.state).toBe("ready");
+    expect(house.world.sandboxes().map(({ name }) => name)).toEqual([sandbox?.name]);
+    expect(await house.slots()).toEqual([sandbox?.name]);
+  });
+
   it("takes no slot for a session that has been given up", async () => {
     const slow = slowManager(async () => {
       await manager.getOrCreateSession(alice);

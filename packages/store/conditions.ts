@@ -145,6 +145,13 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
       values: { ":notBusyAt": guard.notBusyAt },
     });
   }
+  if (guard.maker !== undefined) {
+    parts.push({
+      expression: "sandbox.#state = :creating AND sandbox.#by = :maker",
+      names: { "#state": "state", "#by": "by" },
+      values: { ":creating": "creating", ":maker": guard.maker },
+    });
+  }
   return parts.length > 0 ? all(parts) : isThere;
 }
 

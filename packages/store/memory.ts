@@ -262,12 +262,14 @@ function taskAllows(task: Task, guard: TaskGuard): boolean {
 
 function sessionAllows(
   session: Session | undefined,
-  { lease, epoch, notBusyAt }: SessionGuard,
+  { lease, epoch, notBusyAt, maker }: SessionGuard,
   now: number,
 ): boolean {
   const busy = session?.sandbox?.state === "ready" ? session.sandbox.busy : undefined;
   if (notBusyAt !== undefined && busy && busy.until > notBusyAt) return false;
   if (epoch !== undefined && session?.epoch !== epoch) return false;
+  const by = session?.sandbox?.state === "creating" ? session.sandbox.by : undefined;
+  if (maker !== undefined && by !== maker) return false;
   if (lease === undefined) return session !== undefined;
   if (lease === null) return session?.lease === undefined || session.expiresAt <= now;
   const held = session?.lease;

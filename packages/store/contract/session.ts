@@ -65,6 +65,24 @@ export function sessionContract(on: Fixture): void {
       expect(await on.store.getSession(userId, "key")).not.toHaveProperty("sandbox");
     });
 
+    it("whose sandbox is being made is given up by its maker, once, and only while it is", async () => {
+      const userId = on.user();
+      const set = { lastUsedAt: 1, expiresAt: on.now() + 60_000, epoch: 1, sandbox: creating("box") };
+      await on.store.changeSession(userId, "key", { lease: null }, { set });
+      const give = (maker: string) => () =>
+        on.store.changeSession(
+          userId,
+          "key",
+          { epoch: 1, maker },
+          { set: { epoch: 2 }, remove: ["sandbox"] },
+        );
+      expect(winners(await stampede(give("another")))).toHaveLength(0);
+      expect(winners(await stampede(give("someone")))).toHaveLength(1);
+      const releasing = { state: "releasing", name: "box", createdAt: 1 } as const;
+      await on.store.changeSession(userId, "key", { epoch: 2 }, { set: { epoch: 1, sandbox: releasing } });
+      expect((await give("someone")()).won).toBe(false);
+    });
+
     it("whose sandbox is extended or moved by one is so by no other, until his time is over", async () => {
       const userId = on.user();
       const set = { lastUsedAt: 1, expiresAt: on.now() + 60_000 };
