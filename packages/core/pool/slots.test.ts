@@ -4,7 +4,8 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { parseConfig } from "../config.ts";
 import type { RoomDeps } from "../deps.ts";
 import { createFlagReader } from "../flags/index.ts";
-import { confirmSlot, takeSlot } from "./slots.ts";
+import { longestCreateMs } from "../limits.ts";
+import { confirmSlot, freeStaleSlots, takeSlot } from "./slots.ts";
 
 const owner = { userId: "alice", sessionKey: "default" };
 const number = 1;
@@ -62,6 +63,18 @@ describe("the slot of a sandbox that is about to be made", () => {
     expect(await takeSlot(deps, "new", owner)).toEqual({ number, over: "another's" });
     expect(await confirmSlot(deps, number, "old", owner)).toBe(number);
     expect(await deps.provider.probe("another's")).toMatchObject({ health: "healthy" });
+  });
+
+  it("is left to the sandbox that the session has, where he died who took it for another", async () => {
+    await making("old", "old");
+    const { store, clock } = deps;
+    const died = { number, name: "never made", at: clock.now() - longestCreateMs, ...owner };
+    await store.takeSlot(died, "old");
+    await freeStaleSlots(deps);
+    expect(await slotNames()).toEqual(["never made"]);
+    await store.changeSession(owner.userId, owner.sessionKey, { epoch: 7 }, { remove: ["sandbox"] });
+    await freeStaleSlots(deps);
+    expect(await slotNames()).toEqual([]);
   });
 
   it("is not taken from a sandbox made ahead by one whom the session names: he looks again", async () => {

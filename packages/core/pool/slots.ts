@@ -252,7 +252,10 @@ const holdingMax = 2000;
 const readsAtOnce = 8;
 const always = () => true;
 
-/** Its sandbox is named by no record, and too old to be about to be. */
+/**
+ * Its sandbox is named by no record, and too old to be about to be; nor has its session another by that number: one who
+ * took it for a sandbox that he did not live to make leaves it to the one there is.
+ */
 async function isStale({ store, clock }: RecordDeps, slot: Slot): Promise<boolean> {
   if (clock.now() - slot.at < longestCreateMs) return false;
   const warm = await store.getWarm(slot.name);
@@ -261,7 +264,7 @@ async function isStale({ store, clock }: RecordDeps, slot: Slot): Promise<boolea
   if (warm && clock.now() - warm.claimedAt < longestCreateMs) return false;
   const { userId = "", sessionKey = "" } = warm ?? slot;
   const session = await store.getSession(userId, sessionKey);
-  if (session?.sandbox?.name === slot.name) return false;
+  if (session?.sandbox?.name === slot.name || session?.sandbox?.slot === slot.number) return false;
   return !(session?.tombstones ?? []).some(({ name, until }) => name === slot.name && until > clock.now());
 }
 
