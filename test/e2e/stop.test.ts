@@ -51,8 +51,9 @@ describe("a stop ends", () => {
     ],
     ["one that has killed what would sweep it away", () => `kill -9 ${launcher}`],
     [
-      "one that has killed it, and says that it was never launched",
-      () => `for f in /tmp/concierge/*/launched; do echo barred > $f; done; kill -9 ${launcher}`,
+      "a daemon of one that has killed it, and says that it was never launched",
+      (m: number) =>
+        `setsid sleep ${m} & for f in /tmp/concierge/*/launched; do echo barred > $f; done; kill -9 ${launcher}`,
     ],
     ["one that has frozen what would sweep it away", () => `kill -STOP ${launcher}`],
   ])("%s, and the sandbox can be used again", async (_what, script) => {
