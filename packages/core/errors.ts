@@ -46,15 +46,19 @@ export class ProviderError extends Error {
   /** How long it asked to be left alone. */
   readonly retryAfterMs: number | undefined;
 
+  /** The command that was to be run had begun: to run it again would be to run it twice. */
+  readonly hasBegun: boolean;
+
   constructor(
     kind: ProviderFailure,
     message: string,
-    options: ErrorOptions & { retryAfterMs?: number | undefined } = {},
+    options: ErrorOptions & { retryAfterMs?: number | undefined; hasBegun?: boolean } = {},
   ) {
     super(message, options);
     this.name = "ProviderError";
     this.kind = kind;
     this.retryAfterMs = options.retryAfterMs;
+    this.hasBegun = options.hasBegun ?? false;
   }
 }
 

@@ -83,7 +83,7 @@ export interface Provider {
   snapshot(sandbox: SandboxRef, keepMs: number): Promise<string>;
   /** One that does not exist is as good as deleted. */
   deleteSnapshot(id: string): Promise<void>;
-  /** Runs a command to its end, or to its time's. */
+  /** Runs a command to its end, or to its time's. A failure says whether it had begun. */
   exec(sandbox: SandboxRef, execution: Execution): Promise<ExecutionResult>;
   /** The sandboxes that carry the stage's tag, a page at a time. */
   list(tags: { stage: string }, cursor?: string): Promise<Page<ListedSandbox>>;

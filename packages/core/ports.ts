@@ -67,6 +67,8 @@ export interface SessionGuard {
   notBusyAt?: number;
   /** Its sandbox is still being made, by this one: nobody has taken it into use. */
   maker?: string;
+  /** It is there, and was not deleted. */
+  isOpen?: true;
 }
 
 export interface SessionChange {
@@ -278,6 +280,6 @@ export interface Sessions {
   invalidateSession(name: SessionName): Promise<boolean>;
   /** Looks what is in the sandbox, where it is not known or no longer true. */
   refreshEnvironment(name: SessionName): Promise<void>;
-  /** `seen` is the session as the caller has just read it: it is not read again, unless it has changed since. */
-  exec(name: SessionName, execution: Execution, seen?: Session): Promise<ExecutionResult>;
+  /** In the session's sandbox, made where there is none; so is the session, unless it `mustExist`. */
+  exec(name: SessionName, execution: Execution, options?: { mustExist: boolean }): Promise<ExecutionResult>;
 }

@@ -19,6 +19,7 @@ export {
   deleteSession,
   getSession,
   listSessions,
+  noSuchSession,
   requestSession,
   resetSession,
   showSession,

@@ -51,6 +51,7 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       }
       return undefined;
     };
+    const command = { cmd: "true", args: [], timeoutMs: 10_000, maxBytes: 100 };
     const aRunDir = () => `/tmp/concierge/task_${randomUUID()}-1`;
     const alive = (sandbox: SandboxRef, runDir: string) =>
       expect.poll(() => opened.isAlive(sandbox, runDir), { timeout: 10_000 });
@@ -86,6 +87,7 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       await expect(provider.sweep(sandbox, aRunDir())).rejects.toMatchObject(gone);
       await expect(provider.ask(sandbox, aRunDir())).rejects.toMatchObject(gone);
       await expect(provider.extend(sandbox, 1000)).rejects.toMatchObject(gone);
+      await expect(provider.exec(sandbox, command)).rejects.toMatchObject({ ...gone, hasBegun: false });
       await expect(provider.launch(sandbox, aRunDir(), {})).rejects.toBeInstanceOf(ProviderError);
       await expect(provider.resume(sandbox.name)).rejects.toMatchObject(gone);
       await expect(provider.snapshot(sandbox, 60_000)).rejects.toMatchObject(gone);
@@ -100,6 +102,8 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
         sandbox: { startedAt: extended.startedAt, expiresAt: extended.expiresAt + 600_000 },
       });
       await stopped(short.name);
+      await expect(provider.exec(short, command)).rejects.toMatchObject({ hasBegun: false });
+      expect(await healthOf(short.name)).toBe("resumable");
       expect(await healthOf(extended.name)).toBe("healthy");
     });
 

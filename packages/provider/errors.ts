@@ -2,7 +2,11 @@ import { ProviderError, type ProviderFailure } from "@concierge/core";
 import { APIError, StreamError } from "@vercel/sandbox";
 
 /** Runs a call of the SDK; what it throws comes out classified by type and status. */
-export async function classified<T>(what: string, call: () => Promise<T>): Promise<T> {
+export async function classified<T>(
+  what: string,
+  call: () => Promise<T>,
+  { hasBegun = false } = {},
+): Promise<T> {
   try {
     return await call();
   } catch (error) {
@@ -10,6 +14,7 @@ export async function classified<T>(what: string, call: () => Promise<T>): Promi
     throw new ProviderError(kindOf(error), `The provider could not ${what}: ${describe(error)}`, {
       cause: error,
       retryAfterMs: retryAfterOf(error),
+      hasBegun,
     });
   }
 }

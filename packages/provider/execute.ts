@@ -26,8 +26,8 @@ export async function execute(session: Session, execution: Execution): Promise<E
   const began = performance.now();
   try {
     const [said, { exitCode }] = await Promise.all([
-      classified("read a command's output", () => collect(command, maxBytes)),
-      classified("wait for a command", () => command.wait({ signal })),
+      classified("read a command's output", () => collect(command, maxBytes), { hasBegun: true }),
+      classified("wait for a command", () => command.wait({ signal }), { hasBegun: true }),
     ]);
     const isOver = performance.now() - began >= timeoutMs;
     return { ...said, exitCode: isOver ? null : exitCode };

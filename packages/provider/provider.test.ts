@@ -72,6 +72,22 @@ providerContract("through the real SDK", async () => {
   };
 });
 
+it("a command whose sandbox goes away has begun", async () => {
+  await using api = await openApi();
+  const provider = createVercelProvider(api.options);
+  const sandbox = await provider.create({ name: "leaves", tags: {}, timeoutMs: 600_000 });
+  const args = ["-c", "echo > /tmp/begun; sleep 1000"];
+  const ran = provider.exec(sandbox, { cmd: "sh", args, timeoutMs: 60_000, maxBytes: 100 });
+  ran.catch(() => {});
+  const session = await api.session(sandbox.name);
+  await expect.poll(() => session.readFileToBuffer({ path: "/tmp/begun" })).not.toBeNull();
+  await provider.remove(sandbox.name);
+  await expect(ran).rejects.toMatchObject({
+    kind: expect.stringMatching(/^(gone|stopped)$/),
+    hasBegun: true,
+  });
+});
+
 describe("a turn that was launched", () => {
   const runDir = "/tmp/concierge/task_launched-1";
 

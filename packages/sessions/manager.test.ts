@@ -1,4 +1,4 @@
-import { AppError } from "@concierge/core";
+import { AppError, type Store } from "@concierge/core";
 import { beforeEach, describe, expect, it } from "vitest";
 import { createHouse, type House, hour, minute } from "./fixtures/testing/house.ts";
 import type { SandboxSessionManager } from "./index.ts";
@@ -204,23 +204,60 @@ describe("exec", () => {
     expect(house.count("create")).toBe(1);
   });
 
-  it("goes by a session that was just read, and reads it anew where it has changed since", async () => {
-    const { store } = house;
+  it("in a sandbox that lasts takes one write, and no question how it is", async () => {
     await manager.getOrCreateSession(alice);
-    const before = await store.getSession(alice.userId, alice.sessionKey);
-    await manager.invalidateSession(alice);
-    await manager.exec(alice, execution, before);
-    const now = await store.getSession(alice.userId, alice.sessionKey);
-    expect(now?.sandbox).toMatchObject({ state: "ready", name: house.world.created[1] });
-    expect(house.count("create")).toBe(2);
-    await manager.exec(alice, execution, now);
-    expect(house.executions).toEqual([execution, execution]);
-    expect(house.count("create")).toBe(2);
+    house.advance(minute / 2);
+    const probes = house.count("probe");
+    const { store, calls } = listened(house.store);
+    await house.manager({ store }).exec(alice, execution);
+    expect(calls).toEqual(["changeSession"]);
+    expect(house.count("probe")).toBe(probes);
+    expect(await house.session(alice)).toMatchObject({ lastUsedAt: house.now() });
   });
 
-  it("says that the sandbox went away when it does", async () => {
-    house.justBefore("exec", async () => house.world.lose(house.world.created[0] ?? ""));
+  it("is told by one that must exist that there is none, and nothing is made", async () => {
+    await expect(manager.exec(alice, execution, { mustExist: true })).rejects.toMatchObject({
+      code: "not_found",
+    });
+    expect(await house.session(alice)).toBeUndefined();
+    expect(house.count("create")).toBe(0);
+  });
+
+  it.each([
+    ["gone", () => house.world.lose(house.world.created[0] ?? ""), 2],
+    ["stopped, and can be resumed", () => house.world.stop(house.world.created[0] ?? ""), 1],
+  ])("runs once where the sandbox is %s before it begins", async (_, ends, creates) => {
+    await manager.getOrCreateSession(alice);
+    ends();
+    await manager.exec(alice, execution);
+    expect(house.executions).toEqual([execution]);
+    expect(house.count("create")).toBe(creates);
+    expect(await house.manager().isSessionValid(alice)).toBe(true);
+  });
+
+  it("extends a sandbox that would end before the command may", async () => {
+    const { expiresAt } = await manager.getOrCreateSession(alice);
+    await manager.exec(alice, { ...execution, timeoutMs: expiresAt - house.now() + minute });
+    expect(house.count("extend")).toBe(1);
+  });
+
+  it("waits while another moves the sandbox", async () => {
+    await manager.getOrCreateSession(alice);
+    const { sandbox, epoch } = (await house.session(alice)) ?? {};
+    if (sandbox?.state !== "ready" || epoch === undefined) throw new Error("it has none");
+    const until = house.now() + minute;
+    const busy = { ...sandbox, busy: { by: "another", until } };
+    await house.store.changeSession(alice.userId, alice.sessionKey, { epoch }, { set: { sandbox: busy } });
+    await manager.exec(alice, execution);
+    expect(house.now()).toBeGreaterThanOrEqual(until);
+  });
+
+  it("says so where the sandbox goes away time and again, or while the command runs", async () => {
+    house.fail("exec", "gone", 2);
     await expect(manager.exec(alice, execution)).rejects.toMatchObject({ code: "session_not_ready" });
+    house.fail("exec", "gone", 1, { hasBegun: true });
+    await expect(manager.exec(alice, execution)).rejects.toMatchObject({ code: "session_not_ready" });
+    expect(house.executions).toEqual([]);
   });
 });
 
@@ -248,3 +285,16 @@ describe("shutdown", () => {
     expect(next).toMatchObject({ origin: "reused", sandbox });
   });
 });
+
+/** Tells what the store was asked for. */
+function listened(store: Store): { store: Store; calls: string[] } {
+  const calls: string[] = [];
+  const asked = Object.entries(store).map(([name, does]: [string, (...given: unknown[]) => unknown]) => [
+    name,
+    (...given: unknown[]) => {
+      calls.push(name);
+      return does(...given);
+    },
+  ]);
+  return { store: Object.fromEntries(asked), calls };
+}

@@ -13,7 +13,8 @@ import {
   type Session,
   type SessionName,
 } from "@concierge/core";
-import { addUsage, release, whoHolds } from "@concierge/core/verbs";
+import { addUsage, noSuchSession, release, whoHolds } from "@concierge/core/verbs";
+import { useAsKnown } from "./as-known.ts";
 import { refreshEnvironment } from "./environment.ts";
 import { extend } from "./extend.ts";
 import { healthOf } from "./health.ts";
@@ -74,8 +75,12 @@ export class SandboxSessionManager implements ISandboxSessionManager {
       await this.invalidateSession(name);
       throw shutDown();
     }
-    if (!this.#keepOnShutdown) this.#given.set(`${name.userId}\0${name.sessionKey}`, name);
+    this.#note(name);
     return room;
+  }
+
+  #note(name: SessionName): void {
+    if (!this.#keepOnShutdown) this.#given.set(`${name.userId}\0${name.sessionKey}`, name);
   }
 
   async isSessionValid(name: SessionName): Promise<boolean> {
@@ -106,19 +111,42 @@ export class SandboxSessionManager implements ISandboxSessionManager {
     await refreshEnvironment(this.#open(), name);
   }
 
-  async exec(name: SessionName, execution: Execution, seen?: Session): Promise<ExecutionResult> {
+  /**
+   * The sandbox is not asked first how it is: a command that can not be run there is refused before anything has run.
+   * Then the sandbox is looked at as for a turn, and the command is run in whatever the session has after that.
+   */
+  async exec(name: SessionName, execution: Execution, { mustExist = false } = {}): Promise<ExecutionResult> {
     const until = this.#deps.clock.now() + execution.timeoutMs;
-    const room = await this.#give(name, { until }, seen);
+    const { session, sandbox } = await useAsKnown(this.#open(), name, until);
+    if (!session && mustExist) throw noSuchSession();
+    if (sandbox) this.#note(name);
+    const room = sandbox
+      ? { sandbox, origin: "reused" as const, steps: {} }
+      : await this.#give(name, { until }, session);
+    const result =
+      (await this.#run(room, name, execution)) ??
+      (await this.#run(await this.#give(name, { until }), name, execution));
+    if (!result) throw wentAway();
+    return result;
+  }
+
+  /** Nothing where the sandbox was gone before anything had run. */
+  async #run(
+    room: Pick<Room, "sandbox" | "origin" | "steps">,
+    { userId }: SessionName,
+    execution: Execution,
+  ): Promise<ExecutionResult | undefined> {
     try {
       const [result] = await Promise.all([
         this.#deps.provider.exec(room.sandbox, execution),
-        countMade(this.#deps, name.userId, room),
+        countMade(this.#deps, userId, room),
       ]);
       return result;
     } catch (error) {
       if (!(error instanceof ProviderError && (error.kind === "gone" || error.kind === "stopped")))
         throw error;
-      throw new AppError("session_not_ready", "The sandbox went away while the command ran.");
+      if (error.hasBegun) throw wentAway();
+      return undefined;
     }
   }
 
@@ -137,10 +165,18 @@ export class SandboxSessionManager implements ISandboxSessionManager {
 }
 
 /** A turn counts what it took to get its sandbox; what was made ahead of one is counted here. */
-async function countMade(deps: RoomDeps, userId: string, { origin, steps }: Room): Promise<void> {
+async function countMade(
+  deps: RoomDeps,
+  userId: string,
+  { origin, steps }: Pick<Room, "origin" | "steps">,
+): Promise<void> {
   if (origin === "reused" || origin === "resumed") return;
   const initMs = Object.values(steps).reduce((total, ms) => total + ms, 0);
   await addUsage(deps, userId, { creations: 1, initMs_prepared: initMs });
+}
+
+function wentAway(): AppError {
+  return new AppError("session_not_ready", "The sandbox went away while the command ran.");
 }
 
 function shutDown(): Error {

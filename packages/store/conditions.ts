@@ -152,6 +152,9 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
       values: { ":creating": "creating", ":maker": guard.maker },
     });
   }
+  if (guard.isOpen) {
+    parts.push(notExpired(now), { expression: "attribute_not_exists(deletedAt)", names: {}, values: {} });
+  }
   return parts.length > 0 ? all(parts) : isThere;
 }
 

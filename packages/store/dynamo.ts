@@ -153,14 +153,18 @@ export function createDynamoStore(options: {
           ...(set.dueAt !== undefined && { dueShard: dueShardOf("SESSION", `${userId}#${key}`) }),
           ...(set.expiresAt !== undefined && { ttl: ttlOf(set.expiresAt) }),
         },
-        setOnce: {
-          userId,
-          key,
-          owner: ownerOf.sessions(userId),
-          ownedAt: ownedSince(now, key),
-          createdAt: now,
-          ...(set.epoch === undefined && { epoch: 0 }),
-        },
+        // Any other guard holds of none but a session that is there, with all of this.
+        ...(guard.lease === null &&
+          guard.epoch === undefined && {
+            setOnce: {
+              userId,
+              key,
+              owner: ownerOf.sessions(userId),
+              ownedAt: ownedSince(now, key),
+              createdAt: now,
+              ...(set.epoch === undefined && { epoch: 0 }),
+            },
+          }),
         remove: withShard(remove),
       };
       return mapOutcome(

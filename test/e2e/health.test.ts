@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { Sandbox } from "@vercel/sandbox";
 import { localFetch } from "vercel-sandbox-local";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -13,10 +14,20 @@ afterEach(async () => void (await concierge.control("DELETE", "/faults")));
 /** A session that is kept for its next turn, with a file in it. */
 async function idle() {
   const { client } = concierge;
-  const { id } = await client.start("echo one > kept");
+  const sessionKey = randomUUID();
+  const { id } = await client.start("echo one > kept", { sessionKey });
   const { sandbox, status } = await client.ended(id);
   if (!sandbox) throw new Error(`it ended without a sandbox: ${status}`);
-  return { id, name: sandbox.name };
+  return { id, name: sandbox.name, sessionKey };
+}
+
+/** As when its time is over. */
+async function stop(name: string): Promise<void> {
+  const common = { token: "local", teamId: "local", projectId: "local" };
+  const fetch = localFetch(concierge.endpoints.sandbox ?? "");
+  const sandbox = await Sandbox.get({ ...common, fetch, name, resume: false });
+  await sandbox.currentSession().stop();
+  await expect.poll(() => concierge.provider.probe(name)).toEqual({ health: "resumable" });
 }
 
 /** Its second turn, to the end. */
@@ -70,18 +81,33 @@ describe("a sandbox that is gone when its next turn begins", () => {
 describe("a sandbox whose time was over", () => {
   it("is resumed with its files, and says so", async () => {
     const { id, name } = await idle();
-    const common = { token: "local", teamId: "local", projectId: "local" };
-    const fetch = localFetch(concierge.endpoints.sandbox ?? "");
-    const sandbox = await Sandbox.get({ ...common, fetch, name, resume: false });
-    await sandbox.currentSession().stop();
-    await expect.poll(() => concierge.provider.probe(name)).toEqual({ health: "resumable" });
-
+    await stop(name);
     const { task, steps, output } = await secondTurn(id);
     expect(task).toMatchObject({ status: "succeeded", sandbox: { name, origin: "resumed", epoch: 1 } });
     expect(task.notices).toEqual([]);
     expect(output).toBe("one\n");
     expect(steps).toContain("resuming");
     expect(steps).not.toContain("creating");
+  });
+});
+
+describe("a command in a session whose sandbox", () => {
+  const count = "cat kept 2>/dev/null || echo nothing; echo x >> count; wc -l < count";
+  const body = { command: "sh", args: ["-c", count] };
+  const fail = (name: string) => failLookUp(name, 100, { type: "status", status: 500 });
+
+  it.each([
+    ["is gone runs in another, once", (name: string) => concierge.provider.remove(name), 2, "nothing\n1\n"],
+    ["has stopped runs in it with its files, once", stop, 1, "one\n2\n"],
+    ["can not be looked at just now runs in it", fail, 1, "one\n2\n"],
+  ])("%s", async (_how, happens, epoch, stdout) => {
+    const { client } = concierge;
+    const { name, sessionKey } = await idle();
+    await client.json("POST", `/v1/sessions/${sessionKey}/exec`, body);
+    await happens(name);
+    const answer = await client.json("POST", `/v1/sessions/${sessionKey}/exec`, body);
+    expect(answer).toMatchObject({ exitCode: 0, stdout, stderr: "" });
+    expect(await client.json("GET", `/v1/sessions/${sessionKey}`)).toMatchObject({ epoch });
   });
 });
 

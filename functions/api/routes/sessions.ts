@@ -183,11 +183,10 @@ export function registerSessions(app: Router, deps: EndingDeps & SessionDeps): v
   });
 
   app.openapi(exec, async (c) => {
-    const session = await getSession(deps, nameIn(c));
     const { command: cmd, args = [], timeoutMs = limits.execTimeoutMs, ...rest } = c.req.valid("json");
     const from = deps.clock.now();
     const execution = { cmd, args, timeoutMs, maxBytes: limits.execMaxBytes, ...rest };
-    const result = await deps.sessions.exec(nameIn(c), execution, session);
+    const result = await deps.sessions.exec(nameIn(c), execution, { mustExist: true });
     const durationMs = deps.clock.now() - from;
     return c.json({ ...result, durationMs, timedOut: result.exitCode === null }, 200);
   });

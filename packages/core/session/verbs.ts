@@ -10,9 +10,12 @@ import { type SessionView, viewSession } from "./view.ts";
 /** A session of the user's own; one that was deleted is none. */
 export async function getSession({ store }: Deps, { userId, sessionKey }: SessionName): Promise<Session> {
   const session = await store.getSession(userId, sessionKey);
-  if (!session || session.deletedAt !== undefined)
-    throw new AppError("not_found", "There is no such session.");
+  if (!session || session.deletedAt !== undefined) throw noSuchSession();
   return session;
+}
+
+export function noSuchSession(): AppError {
+  return new AppError("not_found", "There is no such session.");
 }
 
 /** A session for its user to see. */

@@ -118,6 +118,24 @@ export function sessionContract(on: Fixture): void {
       expect(outcome).toEqual({ won: false, item: undefined });
     });
 
+    it("is open while it is there, not expired, and not deleted", async () => {
+      const [userId, other] = [on.user(), on.user()];
+      const use = (of: string) =>
+        on.store.changeSession(of, "key", { isOpen: true }, { set: { lastUsedAt: 7 } });
+      expect(await use(other)).toEqual({ won: false, item: undefined });
+      await take(userId, "task", null);
+      expect(await use(userId)).toMatchObject({
+        won: true,
+        item: { lastUsedAt: 7, lease: { taskId: "task" } },
+      });
+      await on.store.changeSession(userId, "key", {}, { set: { deletedAt: on.now() } });
+      expect((await use(userId)).won).toBe(false);
+      await on.store.changeSession(userId, "key", {}, { remove: ["deletedAt"] });
+      expect((await use(userId)).won).toBe(true);
+      await on.store.changeSession(userId, "key", {}, { set: { expiresAt: on.now() } });
+      expect(await use(userId)).toEqual({ won: false, item: undefined });
+    });
+
     it("is listed among what is due, the least recently used first, until it is not", async () => {
       const [older, newer] = [on.user(), on.user()];
       for (const [userId, dueAt] of [
