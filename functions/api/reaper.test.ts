@@ -39,6 +39,23 @@ describe("the reaper", () => {
     expect(api.world.sandboxes()).toEqual([]);
   });
 
+  it("leaves a session alone that is used while it is looked at", async () => {
+    const { token } = await running();
+    await end(token);
+    api.advance(hour / 2);
+    const { provider } = api.deps;
+    const probe = provider.probe;
+    provider.probe = async (name) => {
+      provider.probe = probe;
+      expect((await post("/v1/sessions/default/exec", { command: "true" })).status).toBe(200);
+      return await probe(name);
+    };
+    await reap();
+    expect(provider.probe).toBe(probe);
+    expect(api.world.sandboxes().map(({ name }) => name)).toEqual(api.world.created);
+    expect((await api.deps.store.getSession("admin", "default"))?.sandbox?.state).toBe("ready");
+  });
+
   it("forgets a sandbox that is gone", async () => {
     const { token } = await running();
     await end(token);

@@ -69,6 +69,8 @@ export interface SessionGuard {
   maker?: string;
   /** It is there, and was not deleted. */
   isOpen?: true;
+  /** Nobody has used it since. */
+  lastUsedAt?: number;
 }
 
 export interface SessionChange {

@@ -252,6 +252,18 @@ describe("exec", () => {
     expect(house.now()).toBeGreaterThanOrEqual(until);
   });
 
+  it("keeps the session from being idle for as long as it runs, and no longer", async () => {
+    await manager.getOrCreateSession(alice);
+    const began = house.now();
+    house.justBefore("exec", async () => {
+      for (let passed = 0; passed < 25; passed += 5) await house.pass(5 * minute);
+    });
+    await manager.exec(alice, execution);
+    expect(await house.session(alice)).toMatchObject({ lastUsedAt: began + 20 * minute });
+    await house.pass(hour);
+    expect(await house.session(alice)).toMatchObject({ lastUsedAt: began + 20 * minute });
+  });
+
   it("says so where the sandbox goes away time and again, or while the command runs", async () => {
     house.fail("exec", "gone", 2);
     await expect(manager.exec(alice, execution)).rejects.toMatchObject({ code: "session_not_ready" });

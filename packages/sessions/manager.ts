@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import {
   AppError,
   createFlagReader,
@@ -14,7 +15,6 @@ import {
   type SessionName,
 } from "@concierge/core";
 import { addUsage, noSuchSession, release, whoHolds } from "@concierge/core/verbs";
-import { useAsKnown } from "./as-known.ts";
 import { refreshEnvironment } from "./environment.ts";
 import { extend } from "./extend.ts";
 import { healthOf } from "./health.ts";
@@ -25,6 +25,7 @@ import type {
   SandboxSessionManagerConfig,
   SessionOptions,
 } from "./types.ts";
+import { keepInUse, useAsKnown } from "./use.ts";
 
 /** Every decision is made by the record in the store, so that any number of these, in any process, are one. */
 export class SandboxSessionManager implements ISandboxSessionManager {
@@ -133,13 +134,14 @@ export class SandboxSessionManager implements ISandboxSessionManager {
   /** Nothing where the sandbox was gone before anything had run. */
   async #run(
     room: Pick<Room, "sandbox" | "origin" | "steps">,
-    { userId }: SessionName,
+    name: SessionName,
     execution: Execution,
   ): Promise<ExecutionResult | undefined> {
+    await using _ = keepInUse(this.#deps, name);
     try {
       const [result] = await Promise.all([
         this.#deps.provider.exec(room.sandbox, execution),
-        countMade(this.#deps, userId, room),
+        countMade(this.#deps, name.userId, room),
       ]);
       return result;
     } catch (error) {
@@ -189,7 +191,7 @@ function depsFrom(given: SandboxSessionManagerConfig): RoomDeps {
   const { store, provider, metrics = { count: () => {} }, keepOnShutdown: _, ...rest } = given;
   const clock = given.clock ?? {
     now: () => Date.now(),
-    sleep: (ms) => new Promise((wake) => setTimeout(wake, ms)),
+    sleep: (ms, signal) => delay(ms, undefined, signal && { signal }).catch(() => {}),
   };
   const defaults = parseConfig({});
   const { ids = { claim: () => createId("claim", clock.now()) } } = given;

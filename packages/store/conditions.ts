@@ -152,6 +152,9 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
       values: { ":creating": "creating", ":maker": guard.maker },
     });
   }
+  if (guard.lastUsedAt !== undefined) {
+    parts.push({ expression: "lastUsedAt = :usedAt", names: {}, values: { ":usedAt": guard.lastUsedAt } });
+  }
   if (guard.isOpen) {
     parts.push(notExpired(now), { expression: "attribute_not_exists(deletedAt)", names: {}, values: {} });
   }

@@ -262,7 +262,7 @@ function taskAllows(task: Task, guard: TaskGuard): boolean {
 
 function sessionAllows(
   session: Session | undefined,
-  { lease, epoch, notBusyAt, maker, isOpen }: SessionGuard,
+  { lease, epoch, notBusyAt, maker, isOpen, lastUsedAt }: SessionGuard,
   now: number,
 ): boolean {
   const busy = session?.sandbox?.state === "ready" ? session.sandbox.busy : undefined;
@@ -270,6 +270,7 @@ function sessionAllows(
   if (epoch !== undefined && session?.epoch !== epoch) return false;
   const by = session?.sandbox?.state === "creating" ? session.sandbox.by : undefined;
   if (maker !== undefined && by !== maker) return false;
+  if (lastUsedAt !== undefined && session?.lastUsedAt !== lastUsedAt) return false;
   if (isOpen && !(session && session.expiresAt > now && session.deletedAt === undefined)) return false;
   if (lease === undefined) return session !== undefined;
   if (lease === null) return session?.lease === undefined || session.expiresAt <= now;

@@ -151,8 +151,8 @@ export async function makeUserRoom(
   const theirs = ofUser(slots, owner.userId);
   if (theirs.length < poolMaxPerUser || slots.some((slot) => isOf(slot, owner))) return;
   const { idle } = await lookAround(deps, theirs, owner.userId);
-  for (const { userId, key, epoch } of idle)
-    if ((await release(deps, { userId, sessionKey: key, epoch })) !== undefined) return;
+  for (const { userId, key, epoch, lastUsedAt } of idle)
+    if ((await release(deps, { userId, sessionKey: key, epoch, lastUsedAt })) !== undefined) return;
   throw inUse(theirs.length, owner.userId);
 }
 
@@ -194,8 +194,8 @@ async function takeOver(
 ): Promise<number | undefined> {
   const found = await lookAround(deps, slots, userId);
   const waited = tries >= releasingTries ? found.releasing : [];
-  for (const { userId: of, key, epoch } of [...found.idle, ...waited]) {
-    const number = await release(deps, { userId: of, sessionKey: key, epoch }, slot);
+  for (const { userId: of, key, epoch, lastUsedAt } of [...found.idle, ...waited]) {
+    const number = await release(deps, { userId: of, sessionKey: key, epoch, lastUsedAt }, slot);
     if (number !== undefined) return number;
   }
   for (const stale of found.stale) {

@@ -28,7 +28,8 @@ export async function reapSession(
   }
   if (dryRun) return gone ? "forgotten" : "released";
   if (gone) return await forget(deps, session);
-  await release(deps, { userId: session.userId, sessionKey: session.key, epoch: session.epoch });
+  const { userId, key: sessionKey, epoch, lastUsedAt } = session;
+  await release(deps, { userId, sessionKey, epoch, lastUsedAt });
   return "released";
 }
 

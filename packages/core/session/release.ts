@@ -9,15 +9,17 @@ import type { Session } from "./schema.ts";
 
 /**
  * Gives the sandbox up: first in the record, then at the provider, then for good. Fenced by the epoch it had, which
- * both writes move: whoever is making it, means to use it, or means to give it up too, finds another. Its slot is free
- * then, or goes straight to whoever it was given up for. Tells the slot, where it was this call that gave it up.
+ * both writes move: whoever is making it, means to use it, or means to give it up too, finds another. Where it goes
+ * because nobody used it since, whoever uses it now keeps it. Its slot is free then, or goes straight to whoever it was
+ * given up for. Tells the slot, where it was this call that gave it up.
  */
 export async function release(
   deps: Pick<RoomDeps, "store" | "provider" | "clock" | "metrics">,
-  { userId, sessionKey, epoch }: { userId: string; sessionKey: string; epoch: number },
+  given: { userId: string; sessionKey: string; epoch: number; lastUsedAt?: number },
   slotFor?: Omit<Slot, "number">,
 ): Promise<number | undefined> {
   const { store, provider, clock } = deps;
+  const { userId, sessionKey, epoch, lastUsedAt } = given;
   const session = await store.getSession(userId, sessionKey);
   if (!session?.sandbox || session.epoch !== epoch) return undefined;
   const now = clock.now();
@@ -27,7 +29,7 @@ export async function release(
   const releasing = await store.changeSession(
     userId,
     sessionKey,
-    { lease: session.lease ?? null, epoch },
+    { lease: session.lease ?? null, epoch, ...(lastUsedAt !== undefined && { lastUsedAt }) },
     {
       set: {
         epoch: epoch + 1,

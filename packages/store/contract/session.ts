@@ -136,6 +136,17 @@ export function sessionContract(on: Fixture): void {
       expect(await use(userId)).toEqual({ won: false, item: undefined });
     });
 
+    it("that was used since is not what it was", async () => {
+      const userId = on.user();
+      await take(userId, "task", null);
+      const { lastUsedAt } = (await on.store.getSession(userId, "key")) ?? {};
+      const guard = { epoch: 0, lastUsedAt: lastUsedAt ?? 0 };
+      const use = () =>
+        on.store.changeSession(userId, "key", guard, { set: { lastUsedAt: guard.lastUsedAt + 1 } });
+      expect(winners(await stampede(use))).toHaveLength(1);
+      expect((await use()).won).toBe(false);
+    });
+
     it("is listed among what is due, the least recently used first, until it is not", async () => {
       const [older, newer] = [on.user(), on.user()];
       for (const [userId, dueAt] of [

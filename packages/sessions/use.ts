@@ -13,8 +13,7 @@ export async function useAsKnown(
 ): Promise<{ session?: Session; sandbox?: LiveSandbox }> {
   const now = clock.now();
   // Nothing but this: whoever looks at it when it is due goes by it, and its life is pushed out with the sandbox's.
-  const set = { lastUsedAt: now };
-  const used = await store.changeSession(userId, sessionKey, { isOpen: true }, { set });
+  const used = await store.changeSession(userId, sessionKey, { isOpen: true }, { set: { lastUsedAt: now } });
   if (!used.won) return {};
   const session = used.item;
   const verdict = decideRoom(session, nobody, now);
@@ -25,3 +24,27 @@ export async function useAsKnown(
 }
 
 const nobody = "";
+
+/** A command that runs is use, however little is heard of it: until this is disposed of, the session is not idle. */
+export function keepInUse(
+  { store, clock, config }: RoomDeps,
+  { userId, sessionKey }: SessionName,
+): AsyncDisposable {
+  const done = new AbortController();
+  const marking = (async () => {
+    for (;;) {
+      await clock.sleep(config.sessionIdleMs / 3, done.signal);
+      if (done.signal.aborted) return;
+      const set = { lastUsedAt: clock.now() };
+      await store.changeSession(userId, sessionKey, { isOpen: true }, { set });
+    }
+  })().catch(() => {
+    // The command goes on; at the worst its sandbox is taken for idle.
+  });
+  return {
+    async [Symbol.asyncDispose]() {
+      done.abort();
+      await marking;
+    },
+  };
+}
