@@ -60,13 +60,13 @@ async function moveIn(
   const { deps, wish, session, steps } = tried;
   const { store, provider, clock } = deps;
   const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
-  const [{ number: slot, over }, found] = await Promise.all([
+  const [taken, found] = await Promise.all([
     takeWarmSlot(deps, warm.name, known, owner),
     steps.step("probing", warm.name, () => probe(deps, wish.userId, warm)),
   ]);
   const giveUpWarm = async () => {
     await provider.remove(warm.name);
-    await store.freeSlot(slot, warm.name);
+    await giveBackSlot(deps, taken, warm.name, owner);
   };
   if (found.health !== "healthy") {
     await giveUpWarm();
@@ -78,8 +78,15 @@ async function moveIn(
     set: {
       ...inUse(tried, now),
       epoch,
-      sandbox: { state: "ready", createdAt: now, ...warm, origin: "warm", extendedAt: now, slot },
-      ...giveUp(session, now, over),
+      sandbox: {
+        state: "ready",
+        createdAt: now,
+        ...warm,
+        origin: "warm",
+        extendedAt: now,
+        slot: taken.number,
+      },
+      ...giveUp(session, now, taken.over),
     },
     remove: settled,
   });
@@ -121,7 +128,7 @@ async function create(tried: Attempt, replaced: Replaced | undefined): Promise<R
     remove: ["deletedAt"],
   });
   if (!intent.won) {
-    await giveBackSlot(deps, taken.number, name, owner);
+    await giveBackSlot(deps, taken, name, owner);
     return undefined;
   }
 

@@ -42,6 +42,8 @@ export const slotSchema = z.lazy(() =>
     userId: z.optional(z.string()),
     sessionKey: z.optional(z.string()),
     pool: z.optional(z.enum(["warm", "base"])),
+    /** Whose it was before, and who may still be there, though nothing names them: they go before it is anyone else's. */
+    over: z.optional(z.array(z.string())),
   }),
 );
 

@@ -5,14 +5,16 @@ import { parseConfig } from "../config.ts";
 import type { RoomDeps } from "../deps.ts";
 import { createFlagReader } from "../flags/index.ts";
 import { longestCreateMs } from "../limits.ts";
-import { confirmSlot, freeStaleSlots, takeSlot } from "./slots.ts";
+import { confirmSlot, freeStaleSlots, giveBackSlot, takeSlot } from "./slots.ts";
 
 const owner = { userId: "alice", sessionKey: "default" };
 const number = 1;
 
 let deps: RoomDeps;
+let now: number;
 beforeEach(() => {
-  const clock = { now: () => 1_800_000_000_000, sleep: async () => {} };
+  now = 1_800_000_000_000;
+  const clock = { now: () => now, sleep: async () => {} };
   const store = createMemoryStore({ clock });
   const config = parseConfig({});
   deps = {
@@ -28,8 +30,7 @@ beforeEach(() => {
 
 /** The session as it is while `name` is being made for it, and the slot as somebody has left it. */
 async function making(name: string, slotName: string): Promise<void> {
-  const { store, clock } = deps;
-  const now = clock.now();
+  const { store } = deps;
   const sandbox = {
     state: "creating",
     name,
@@ -60,9 +61,39 @@ describe("the slot of a sandbox that is about to be made", () => {
   it("is taken from one who may be about to have the session, whose sandbox is left alone", async () => {
     await making("old", "another's");
     await deps.provider.create({ name: "another's", tags: {}, timeoutMs: 1000 });
-    expect(await takeSlot(deps, "new", owner)).toEqual({ number, over: "another's" });
+    expect(await takeSlot(deps, "new", owner)).toEqual({ number, over: ["another's"] });
     expect(await confirmSlot(deps, number, "old", owner)).toBe(number);
     expect(await deps.provider.probe("another's")).toMatchObject({ health: "healthy" });
+  });
+
+  describe("taken from one that was claimed for the session, by someone who died before it was its", () => {
+    const forget = () =>
+      deps.store.changeSession(owner.userId, owner.sessionKey, { epoch: 7 }, { remove: ["sandbox"] });
+
+    it.each([
+      ["that one, which may still be there", forget, "claimed"],
+      ["the sandbox that the session has by then", async () => {}, "current"],
+    ])("goes back to %s, where he lost the session who took it", async (_to, happens, heir) => {
+      await making("current", "claimed");
+      const taken = await takeSlot(deps, "new", owner);
+      await happens();
+      await giveBackSlot(deps, taken, "new", owner);
+      expect(await slotNames()).toEqual([heir]);
+    });
+
+    it("is free once that one is gone, where he died who took it", async () => {
+      await making("current", "claimed");
+      const { name } = await deps.provider.create({ name: "claimed", tags: {}, timeoutMs: 1000 });
+      await takeSlot(deps, "new", owner);
+      await takeSlot(deps, "newer", owner);
+      await forget();
+      await freeStaleSlots(deps);
+      expect(await slotNames()).toEqual(["newer"]);
+      now += longestCreateMs;
+      await freeStaleSlots(deps);
+      expect(await slotNames()).toEqual([]);
+      expect(await deps.provider.probe(name)).toEqual({ health: "gone" });
+    });
   });
 
   it("is left to the sandbox that the session has, where he died who took it for another", async () => {
@@ -79,7 +110,6 @@ describe("the slot of a sandbox that is about to be made", () => {
 
   it("is not taken from a sandbox made ahead by one whom the session names: he looks again", async () => {
     await making("new", "ahead");
-    const now = deps.clock.now();
     const claimed = { claimedAt: now, ...owner, createdAt: now, expiresAt: now + 1 };
     await deps.store.createWarm({ state: "claimed", name: "ahead", ...claimed });
     expect(await confirmSlot(deps, number, "new", owner)).toBeUndefined();

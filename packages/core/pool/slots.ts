@@ -14,8 +14,9 @@ export interface TakenSlot {
   /**
    * Whose it was, where the session has it not: claimed for the session by someone who died before it was its, or who
    * is about to have it. Only who has won the session may take it away: whoever was slow to would take it from a turn.
+   * The last of them had it last.
    */
-  over?: string | undefined;
+  over: readonly string[];
 }
 
 /** Whose sandbox a slot is for: a session's, or nobody's yet. */
@@ -55,14 +56,15 @@ export async function takeSlot(
       if (isNamed && named !== name) return undefined;
       const isStrange = own.name !== named;
       if (isNamed && isStrange && (await wasMadeAhead(deps, own))) return undefined;
-      const over = isStrange && !isNamed ? own.name : undefined;
-      if (await store.takeSlot({ ...slot, number }, own.name)) return { number, over };
+      const before = [...(own.over ?? []), ...(isStrange && !isNamed ? [own.name] : [])];
+      const over = before.filter((one) => one !== name && one !== named);
+      if (await store.takeSlot({ ...slot, number, ...takenOver(over) }, own.name)) return { number, over };
       continue;
     }
     const theirs = "userId" in owner ? ofUser(slots, owner.userId) : [];
     if ("userId" in owner && theirs.length >= config.poolMaxPerUser) {
       const number = await takeOver(deps, theirs, slot, tries, owner.userId);
-      if (number !== undefined) return { number };
+      if (number !== undefined) return { number, over: [] };
       await clock.sleep(createPollMs);
       continue;
     }
@@ -71,12 +73,12 @@ export async function takeSlot(
     if (number === undefined) {
       if ("pool" in owner) throw new NoRoomError("There is no room for a sandbox made ahead.");
       const handedOn = await takeOver(deps, slots, slot, tries);
-      if (handedOn !== undefined) return { number: handedOn };
+      if (handedOn !== undefined) return { number: handedOn, over: [] };
       await clock.sleep(createPollMs);
       continue;
     }
     if (!(await store.takeSlot({ ...slot, number }))) continue;
-    if (!("userId" in owner) || (await staysUnderUserCap(deps, owner.userId))) return { number };
+    if (!("userId" in owner) || (await staysUnderUserCap(deps, owner.userId))) return { number, over: [] };
     // Of those who took one at the same time each looks after he took: too many may give theirs back, none too few.
     await store.freeSlot(number, name);
   }
@@ -124,20 +126,33 @@ export async function takeWarmSlot(
 ): Promise<TakenSlot> {
   const slot = { name, at: deps.clock.now(), ...owner };
   const isThere = number !== undefined && (await deps.store.takeSlot({ ...slot, number }, name));
-  return isThere ? { number } : await takeSlot(deps, name, owner);
+  return isThere ? { number, over: [] } : await takeSlot(deps, name, owner);
 }
 
-/** Whoever lost the session gives its slot back: to the sandbox that the session has by now, or to anyone. */
+/**
+ * Whoever lost the session gives its slot back: to the sandbox that the session has by now with that number, to the one
+ * that he had it from and that may still be there, or to anyone.
+ */
 export async function giveBackSlot(
   { store, clock }: Pick<RoomDeps, "store" | "clock">,
-  number: number,
+  { number, over }: TakenSlot,
   name: string,
   owner: { userId: string; sessionKey: string },
 ): Promise<void> {
-  const current = (await store.getSession(owner.userId, owner.sessionKey))?.sandbox?.name;
-  if (current === name) return;
-  if (current === undefined) await store.freeSlot(number, name);
-  else await store.takeSlot({ number, name: current, at: clock.now(), ...owner }, name);
+  const current = (await store.getSession(owner.userId, owner.sessionKey))?.sandbox;
+  if (current?.name === name) return;
+  const given = { number, at: clock.now(), ...owner };
+  const last = over.at(-1);
+  if (current?.slot === number) {
+    const others = over.filter((one) => one !== current.name);
+    await store.takeSlot({ ...given, name: current.name, ...takenOver(others) }, name);
+  } else if (last !== undefined)
+    await store.takeSlot({ ...given, name: last, ...takenOver(over.slice(0, -1)) }, name);
+  else await store.freeSlot(number, name);
+}
+
+function takenOver(over: readonly string[]): Pick<Slot, "over"> {
+  return over.length > 0 ? { over: [...over] } : {};
 }
 
 /** Before a sandbox that was made ahead is claimed: it is not to be claimed for someone who may not have it. */
@@ -174,10 +189,14 @@ export async function freeStaleSlots(
   for (const slot of await deps.store.listSlots()) if (await isStale(deps, slot)) await free(deps, slot);
 }
 
-/** The sandbox may be there though nobody names it: it goes first. */
-async function free({ store, provider }: Pick<RoomDeps, "store" | "provider">, slot: Slot): Promise<void> {
-  await provider.remove(slot.name);
-  await store.freeSlot(slot.number, slot.name);
+async function free(deps: Pick<RoomDeps, "store" | "provider">, slot: Slot): Promise<void> {
+  await vacate(deps, slot);
+  await deps.store.freeSlot(slot.number, slot.name);
+}
+
+/** The sandbox may be there though nobody names it, and so may those before it: they go first. */
+async function vacate({ provider }: Pick<RoomDeps, "provider">, { name, over = [] }: Slot): Promise<void> {
+  for (const left of [...over, name]) await provider.remove(left);
 }
 
 /**
@@ -199,7 +218,7 @@ async function takeOver(
     if (number !== undefined) return number;
   }
   for (const stale of found.stale) {
-    await deps.provider.remove(stale.name);
+    await vacate(deps, stale);
     if (await deps.store.takeSlot({ ...slot, number: stale.number }, stale.name)) return stale.number;
   }
   if (!isSpare(found)) throw inUse(slots.length, userId);

@@ -91,15 +91,15 @@ export function renewed(lease: Lease, now: number): Lease {
 }
 
 /**
- * The sandbox's name among those to be looked for, for as long as its create may still be under way; and the name of
- * another that may be there for the session and will not be its own.
+ * The sandbox's name among those to be looked for, for as long as its create may still be under way; and the names of
+ * others that may be there for the session and will not be its own.
  */
 export function giveUp(
   { sandbox, tombstones = [] }: Session,
   now: number,
-  other?: string,
+  others: readonly string[] = [],
 ): Pick<Session, "tombstones"> {
-  const names = [sandbox?.name, other].filter((name) => name !== undefined);
+  const names = sandbox ? [sandbox.name, ...others] : others;
   if (names.length === 0) return {};
   const left = tombstones.filter(({ name, until }) => until > now && !names.includes(name));
   return { tombstones: [...left, ...names.map((name) => ({ name, until: now + longestCreateMs }))] };
