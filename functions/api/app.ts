@@ -3,7 +3,7 @@ import { bodyLimit } from "hono/body-limit";
 import { methodNotAllowed } from "hono/method-not-allowed";
 import { secureHeaders } from "hono/secure-headers";
 import { Hono } from "hono/tiny";
-import { requireJson, requireKey, requireToken } from "./auth.ts";
+import { requireKey, requireToken } from "./auth.ts";
 import type { Env } from "./env.ts";
 import { identify, learnTurn, observe } from "./observe.ts";
 import { answerError } from "./problem.ts";
@@ -84,7 +84,7 @@ function createRouter(deps: AppDeps, adminKey: string): Router {
   );
   router.use("/v1/runner/*", requireToken(deps), learnTurn);
   router.use("/v1/*", requireKey(deps, adminKey));
-  router.use("/v1/*", bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }), requireJson);
+  router.use("/v1/*", bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }));
   return router;
 }
 

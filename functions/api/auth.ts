@@ -25,20 +25,6 @@ export function requireToken({ sealer, clock }: SealingDeps): MiddlewareHandler<
   };
 }
 
-const takesNoBody =
-  /^POST \/v1\/tasks\/[^/]+\/stop$|^PUT \/v1\/sessions\/[^/]+$|^POST \/v1\/sessions\/[^/]+\/reset$|^POST \/v1\/(reap|snapshot)$/;
-
-/** A request with a body says that it is JSON; a few need none. */
-export const requireJson: MiddlewareHandler<Env> = async (c, next) => {
-  const type = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
-  const carriesBody = c.req.method === "POST" || c.req.method === "PUT";
-  const needsNone = type === undefined && takesNoBody.test(`${c.req.method} ${c.req.path}`);
-  if (carriesBody && !needsNone && type !== "application/json") {
-    throw new AppError("unsupported_media_type", "Send the body as application/json.");
-  }
-  return await next();
-};
-
 /** Behind the router `authorization` is the router's signature, and the caller's own is handed on beside it. */
 function bearer({ req }: Context<Env>): string | undefined {
   const header = req.header("x-forwarded-authorization") ?? req.header("authorization") ?? "";

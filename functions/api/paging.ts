@@ -19,11 +19,15 @@ export function parseIdCursor(cursor: string | undefined, prefix: string): { aft
   return { after: cursor };
 }
 
-/** The same for lists of what has no id of ours: when it was made, and its name. */
+/** The same for lists of what has no id of ours: when it was made, and its name; it is put into a URL as it is. */
 export function parsePlaceCursor(cursor: string | undefined): { after?: string } {
   if (cursor === undefined) return {};
-  if (!/^\d{15}#[A-Za-z0-9._-]{1,64}$/.test(cursor)) {
+  if (!/^\d{15}~[A-Za-z0-9._-]{1,64}$/.test(cursor)) {
     throw new AppError("invalid_cursor", "The cursor is not one that this list gave out.");
   }
-  return { after: cursor };
+  return { after: cursor.replace("~", "#") };
+}
+
+export function placeCursor(next: string | undefined): string | null {
+  return next?.replace("#", "~") ?? null;
 }

@@ -88,6 +88,36 @@ describe("the pool", () => {
     expect(api.world.sandboxes()).toHaveLength(1);
   });
 
+  it("does not take a room in which a command runs", async () => {
+    use({ POOL_MAX_SANDBOXES: "1" });
+    const { token } = await running({ sessionKey: "a" });
+    await end(token);
+    const usedUntil = api.deps.clock.now() + 15_000;
+    await api.deps.store.changeSession("admin", "a", { isOpen: true }, { set: { usedUntil } });
+    expect((await post("/v1/tasks", { prompt: "x", sessionKey: "b" })).status).toBe(429);
+    await post("/v1/reap", {});
+    expect(api.world.sandboxes()).toHaveLength(1);
+    api.advance(15_000);
+    expect((await post("/v1/tasks", { prompt: "x", sessionKey: "b" })).status).toBe(202);
+  });
+
+  it("releases a room soon after it may be idle, however its turn ended", async () => {
+    use({ SESSION_IDLE_TIMEOUT_MS: "4000" });
+    const { id } = await running();
+    for (let seconds = 0; seconds < 30; seconds++) {
+      api.advance(1000);
+      await reap();
+    }
+    expect((await post(`/v1/tasks/${id}/stop`)).json.status).toBe("stopped");
+    let seconds = 0;
+    for (; api.world.sandboxes().length > 0 && seconds < 60; seconds++) {
+      api.advance(1000);
+      await reap();
+    }
+    expect(seconds).toBeGreaterThanOrEqual(4);
+    expect(seconds).toBeLessThanOrEqual(8);
+  });
+
   it("holds a user to his own cap, whoever else has room", async () => {
     use({ POOL_MAX_PER_USER: "1" });
     const mine = await running({ sessionKey: "a" });

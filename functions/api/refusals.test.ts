@@ -39,6 +39,10 @@ describe("a body that is not right is refused:", () => {
     ["a duration that is too short", { prompt: "x", limits: { maxDurationMs: 1 } }, "limits.maxDurationMs"],
     ["a duration over a day", { prompt: "x", limits: { maxDurationMs: 86_400_001 } }, "limits.maxDurationMs"],
     ["a cost below zero", { prompt: "x", limits: { maxCostUsd: -1 } }, "limits.maxCostUsd"],
+    ["a prompt with a NUL", { prompt: "x\0y" }, "prompt"],
+    ["a variable with a NUL", { prompt: "x", env: { A: "b\0c" } }, "env.A"],
+    ["a session that is a step up in a path", { prompt: "x", sessionKey: ".." }, "sessionKey"],
+    ["a session that is no step in a path", { prompt: "x", sessionKey: "." }, "sessionKey"],
     ["a bad variable name", { prompt: "x", env: { "A B": "c" } }, "env.A B"],
     ["a variable of ours", { prompt: "x", env: { CONCIERGE_TURN: "c" } }, "env"],
     ["env that is too large", { prompt: "x", env: { A: "x".repeat(40_000) } }, "env"],
@@ -63,6 +67,26 @@ describe("a body that is not right is refused:", () => {
   it("one that does not say it is JSON", async () => {
     expectProblem(await postTask("{}", { "content-type": "text/plain" }), 415, "unsupported_media_type");
     expectProblem(await api.request("POST", "/v1/tasks", {}), 415, "unsupported_media_type");
+  });
+
+  it.each([
+    ["PUT", "/v1/sessions/room"],
+    ["POST", "/v1/sessions/room/reset"],
+    ["POST", "/v1/tasks/task_01mcc5rm001wbyh8rvy2srg4p0/stop"],
+    ["POST", "/v1/snapshot"],
+    ["POST", "/v1/reap"],
+  ])("one for %s %s, which takes none, unless it is empty", async (method, path) => {
+    const send = async (body: string | undefined, type: string | undefined) =>
+      await api.request(method, path, {
+        ...(body !== undefined && { body }),
+        ...(type && { headers: { "content-type": type } }),
+      });
+    expectProblem(await send('{"x":1}', "application/json"), 400, "invalid_request");
+    expectProblem(await send("{x", "application/json"), 400, "invalid_json");
+    expectProblem(await send("{}", "text/plain"), 415, "unsupported_media_type");
+    for (const body of [undefined, "", "{}"])
+      expect((await send(body, "application/json")).status).not.toBe(400);
+    expect((await send(undefined, undefined)).status).not.toBe(415);
   });
 
   it("one over 1 MB", async () => {
@@ -199,9 +223,11 @@ describe("an address that is not right", () => {
     ["DELETE", "/v1/tasks/task_x", "GET, HEAD"],
     ["POST", "/healthz", "GET, HEAD"],
   ])("is a 405 for %s %s, and says what it takes", async (method, path, allow) => {
-    const answer = await api.request(method, path, { body: method === "GET" ? undefined : {} });
-    expectProblem(answer, 405, "method_not_allowed");
-    expect(answer.headers.get("allow")).toBe(allow);
+    for (const body of [{}, undefined]) {
+      const answer = await api.request(method, path, { body });
+      expectProblem(answer, 405, "method_not_allowed");
+      expect(answer.headers.get("allow")).toBe(allow);
+    }
   });
 });
 

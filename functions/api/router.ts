@@ -1,3 +1,4 @@
+import { AppError } from "@concierge/core";
 import type { Handler, MiddlewareHandler, TypedResponse } from "hono";
 import { TrieRouter } from "hono/router/trie-router";
 import { Hono } from "hono/tiny";
@@ -104,8 +105,13 @@ function routingPath(path: string): string {
   return path.replaceAll(/\/{(.+?)}/g, "/:$1");
 }
 
-function parsers({ request = {} }: Route): MiddlewareHandler[] {
-  const { query, params, headers, body } = request;
+function parsers({ method, request = {} }: Route): MiddlewareHandler[] {
+  const {
+    query,
+    params,
+    headers,
+    body = method === "post" || method === "put" ? nothing : undefined,
+  } = request;
   return [
     ...(query ? [parser("query", query)] : []),
     ...(params ? [parser("param", params)] : []),
@@ -114,13 +120,21 @@ function parsers({ request = {} }: Route): MiddlewareHandler[] {
   ];
 }
 
+/** What a route is sent that asks for no body: none, or one without a field. */
+const nothing: Body = { required: false, ...json(z.strictObject({}), "Nothing") };
+
+/** A body says that it is JSON; one that is not there is one without a field, where none has to be. */
 function bodyParser({ content, required }: Body): MiddlewareHandler {
   const parse = parser("json", content["application/json"].schema);
-  if (required) return parse;
   return async (c, next) => {
-    if (c.req.header("content-type") !== undefined) return await parse(c, next);
-    c.req.addValidatedData("json", {});
-    return await next();
+    if (!required && (await c.req.text()) === "") {
+      c.req.addValidatedData("json", {});
+      return await next();
+    }
+    const type = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
+    if (type !== "application/json")
+      throw new AppError("unsupported_media_type", "Send the body as application/json.");
+    return await parse(c, next);
   };
 }
 

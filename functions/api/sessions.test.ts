@@ -106,11 +106,34 @@ describe("a session", () => {
     await put("theirs", await api.keyFor("bob"));
     const first = (await api.request("GET", "/v1/sessions?limit=2")).json;
     expect(first.items.map(({ key }: { key: string }) => key)).toEqual(["c", "b"]);
-    const cursor = encodeURIComponent(first.cursor);
-    const second = (await api.request("GET", `/v1/sessions?limit=2&cursor=${cursor}`)).json;
+    const second = (await api.request("GET", `/v1/sessions?limit=2&cursor=${first.cursor}`)).json;
     expect(second.items.map(({ key }: { key: string }) => key)).toEqual(["a"]);
     expect(second.cursor).toBeNull();
     expect((await api.request("GET", "/v1/sessions?cursor=x")).json.code).toBe("invalid_cursor");
+  });
+
+  it("is listed with how its sandbox is, where that is asked for", async () => {
+    for (const key of ["none", "lost", "well"]) {
+      await put(key);
+      if (key !== "none") await api.work();
+      api.sent.length = 0;
+      api.advance(1);
+    }
+    api.world.lose(api.world.created[0] ?? "");
+    const healths = async (query: string) =>
+      (await api.request("GET", `/v1/sessions${query}`)).json.items.map(
+        ({ key, health }: { key: string; health: string | null }) => [key, health],
+      );
+    expect(await healths("?probe=true")).toEqual([
+      ["well", "healthy"],
+      ["lost", "gone"],
+      ["none", null],
+    ]);
+    expect(await healths("")).toEqual([
+      ["well", null],
+      ["lost", null],
+      ["none", null],
+    ]);
   });
 
   it("of another user, of that name, is another; and one that nobody made is a 404 for everything", async () => {

@@ -66,6 +66,7 @@ export {
   type StartRequest,
   sessionKeySchema,
   startRequestSchema,
+  withoutNul,
 } from "./task/request.ts";
 export {
   type Agent,

@@ -65,6 +65,9 @@ export const noRoomRetryMs = 5 * second;
 export const execTimeoutMs = minute;
 export const execTimeoutMaxMs = 10 * minute;
 export const execMaxBytes = 1024 * 1024;
+/** One that takes longer than the first marks its session as in use, for so long at a time. */
+export const execUnmarkedMs = 200;
+export const execMarkMs = 15 * second;
 /** What a sandbox is given. */
 export const sandboxVcpus = 2;
 export const memoryGbPerVcpu = 2;

@@ -71,6 +71,8 @@ export interface SessionGuard {
   isOpen?: true;
   /** Nobody has used it since. */
   lastUsedAt?: number;
+  /** Nobody has said since that he uses it. */
+  usedUntil?: number;
 }
 
 export interface SessionChange {
@@ -83,6 +85,7 @@ export interface SessionChange {
     | "dueAt"
     | "deletedAt"
     | "environment"
+    | "usedUntil"
   )[];
 }
 
@@ -136,7 +139,7 @@ export interface Store {
   /** A user's, newest first, without those that were deleted. */
   listSessions(userId: string, options: { limit: number; after?: string }): Promise<Page<Session>>;
   /** Those that have a sandbox, from an index: good for a count, and to be read again before anything is done. */
-  listHoldingSessions(limit: number): Promise<Session[]>;
+  listHoldingSessions(): Promise<Session[]>;
   /** Creates the session where there is none and the guard asks for no lease. */
   changeSession(
     userId: string,

@@ -45,6 +45,7 @@ async function handle(
   const left = new AbortController();
   response.on("close", () => left.abort());
   try {
+    if (!METHODS.has(request.method ?? "")) return refuseMethod(request, response);
     const body = await readBody(request);
     const event = body && JSON.stringify(httpEvent(request, body, new Date()));
     if (!event || Buffer.byteLength(event) > MAX_EVENT_BYTES) return refuseLarge(request, response);
@@ -58,6 +59,18 @@ async function handle(
     const [status, message] = ANSWERS[failure];
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ message }));
   }
+}
+
+/** What a function is asked with; `Request`, which it is given, can not be made of any other. */
+const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+
+function refuseMethod(request: IncomingMessage, response: ServerResponse): void {
+  refuse(request, response, {
+    title: "Method Not Allowed",
+    status: 405,
+    code: "method_not_allowed",
+    detail: `${request.method} is not a method that a function takes.`,
+  });
 }
 
 const ANSWERS: Record<Failure, [number, string]> = {
@@ -81,15 +94,21 @@ async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
 }
 
 function refuseLarge(request: IncomingMessage, response: ServerResponse): void {
-  const problem = {
-    type: "about:blank",
+  refuse(request, response, {
     title: "Content Too Large",
     status: 413,
     code: "payload_too_large",
     detail: `A request may have ${MAX_EVENT_BYTES} bytes, as an event of a Lambda function.`,
-  };
-  response.writeHead(413, { "content-type": "application/problem+json", connection: "close" });
-  response.end(JSON.stringify(problem));
+  });
+}
+
+function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  problem: { title: string; status: number; code: string; detail: string },
+): void {
+  response.writeHead(problem.status, { "content-type": "application/problem+json", connection: "close" });
+  response.end(JSON.stringify({ type: "about:blank", ...problem }));
   request.resume();
   const timer = setTimeout(() => request.destroy(), REFUSED_UPLOAD_MS);
   request.once("close", () => clearTimeout(timer));

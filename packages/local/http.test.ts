@@ -1,6 +1,7 @@
 import { once } from "node:events";
-import { request as httpRequest } from "node:http";
+import { request as httpRequest, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
+import { json } from "node:stream/consumers";
 import type { LambdaFunctionURLEvent } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startFixture, until } from "./fixtures/stack.ts";
@@ -133,6 +134,14 @@ describe("a body", () => {
     expect(refused.headers.get("content-type")).toBe("application/problem+json");
     expect(await refused.json()).toMatchObject({ status: 413, code: "payload_too_large" });
     expect((await fetch(at("/healthz"))).status).toBe(200);
+  });
+
+  test("with a method that no function can be asked with is refused with 405 and a problem", async () => {
+    const { promise: answered, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    httpRequest(at("/echo"), { method: "TRACE" }, resolve).on("error", reject).end();
+    const answer = await answered;
+    expect([answer.statusCode, answer.headers["content-type"]]).toEqual([405, "application/problem+json"]);
+    expect(await json(answer)).toMatchObject({ status: 405, code: "method_not_allowed" });
   });
 
   test("counts as it stands in the event: 5 MB fit as text, not as base64", async () => {

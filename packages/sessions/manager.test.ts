@@ -252,16 +252,35 @@ describe("exec", () => {
     expect(house.now()).toBeGreaterThanOrEqual(until);
   });
 
-  it("keeps the session from being idle for as long as it runs, and no longer", async () => {
+  it("says for as long as it runs that the session is in use, and no longer", async () => {
     await manager.getOrCreateSession(alice);
-    const began = house.now();
     house.justBefore("exec", async () => {
-      for (let passed = 0; passed < 25; passed += 5) await house.pass(5 * minute);
+      await house.pass(200);
+      for (let passed = 0; passed < minute; passed += 5000) {
+        const { lastUsedAt, usedUntil } = (await house.session(alice)) ?? {};
+        expect([lastUsedAt, usedUntil]).toEqual([house.now(), house.now() + 15_000]);
+        await house.pass(5000);
+      }
+      await house.pass(1000);
     });
     await manager.exec(alice, execution);
-    expect(await house.session(alice)).toMatchObject({ lastUsedAt: began + 20 * minute });
+    const after = await house.session(alice);
+    expect(after).toMatchObject({ lastUsedAt: house.now() });
+    expect(after).not.toHaveProperty("usedUntil");
     await house.pass(hour);
-    expect(await house.session(alice)).toMatchObject({ lastUsedAt: began + 20 * minute });
+    expect(await house.session(alice)).toEqual(after);
+  });
+
+  it("beside another leaves it to that one to say so", async () => {
+    await manager.getOrCreateSession(alice);
+    const other = house.now() + hour;
+    house.justBefore("exec", async () => {
+      await house.pass(200);
+      const change = { set: { usedUntil: other } };
+      await house.store.changeSession(alice.userId, alice.sessionKey, { isOpen: true }, change);
+    });
+    await manager.exec(alice, execution);
+    expect(await house.session(alice)).toMatchObject({ usedUntil: other });
   });
 
   it("says so where the sandbox goes away time and again, or while the command runs", async () => {

@@ -1,4 +1,4 @@
-import type { LiveSandbox, RoomDeps, Session, SessionName } from "@concierge/core";
+import { type LiveSandbox, limits, type RoomDeps, type Session, type SessionName } from "@concierge/core";
 import { decideLife, decideRoom } from "@concierge/core/verbs";
 
 /**
@@ -25,26 +25,33 @@ export async function useAsKnown(
 
 const nobody = "";
 
-/** A command that runs is use, however little is heard of it: until this is disposed of, the session is not idle. */
-export function keepInUse(
-  { store, clock, config }: RoomDeps,
-  { userId, sessionKey }: SessionName,
-): AsyncDisposable {
+/** A command that runs is use, however little is heard of it: until this is disposed of, nobody gives its sandbox up. */
+export function keepInUse({ store, clock }: RoomDeps, { userId, sessionKey }: SessionName): AsyncDisposable {
   const done = new AbortController();
+  let usedUntil: number | undefined;
   const marking = (async () => {
-    for (;;) {
-      await clock.sleep(config.sessionIdleMs / 3, done.signal);
+    // Most commands are over before it is worth a write.
+    for (let pause: number = limits.execUnmarkedMs; ; pause = limits.execMarkMs / 3) {
+      await clock.sleep(pause, done.signal);
       if (done.signal.aborted) return;
-      const set = { lastUsedAt: clock.now() };
+      const now = clock.now();
+      const set = { lastUsedAt: now, usedUntil: now + limits.execMarkMs };
       await store.changeSession(userId, sessionKey, { isOpen: true }, { set });
+      usedUntil = set.usedUntil;
     }
-  })().catch(() => {
-    // The command goes on; at the worst its sandbox is taken for idle.
-  });
+  })();
+  const unmark = async () => {
+    await marking;
+    if (usedUntil === undefined) return;
+    const change = { set: { lastUsedAt: clock.now() }, remove: ["usedUntil"] } as const;
+    await store.changeSession(userId, sessionKey, { usedUntil }, change);
+  };
+  // What can not be marked is not the command's fault; at the worst its sandbox is given up, or for a moment is not.
+  marking.catch(() => {});
   return {
     async [Symbol.asyncDispose]() {
       done.abort();
-      await marking;
+      await unmark().catch(() => {});
     },
   };
 }

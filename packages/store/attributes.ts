@@ -5,8 +5,11 @@ import type { Item } from "./items.ts";
 
 export type Attributes = Record<string, AttributeValue>;
 
+/** In metadata a key may be `constructor`, by which marshalling tells what an object is: of a map it does not ask. */
 export function toAttributes(fields: Item): Attributes {
-  return marshall(fields, { removeUndefinedValues: true });
+  const { metadata } = fields;
+  const asked = metadata ? { ...fields, metadata: new Map(Object.entries(metadata)) } : fields;
+  return marshall(asked, { removeUndefinedValues: true });
 }
 
 export function fromAttributes(attributes: Attributes): Item {

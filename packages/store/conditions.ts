@@ -155,6 +155,9 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
   if (guard.lastUsedAt !== undefined) {
     parts.push({ expression: "lastUsedAt = :usedAt", names: {}, values: { ":usedAt": guard.lastUsedAt } });
   }
+  if (guard.usedUntil !== undefined) {
+    parts.push({ expression: "usedUntil = :until", names: {}, values: { ":until": guard.usedUntil } });
+  }
   if (guard.isOpen) {
     parts.push(notExpired(now), { expression: "attribute_not_exists(deletedAt)", names: {}, values: {} });
   }

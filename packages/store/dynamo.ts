@@ -51,6 +51,7 @@ import type { UpdateParts } from "./update.ts";
 
 /** More than a pool may ever be asked to hold. */
 const warmMax = 1000;
+const holdingMax = 2000;
 
 /** The store on DynamoDB. */
 export function createDynamoStore(options: {
@@ -184,8 +185,8 @@ export function createDynamoStore(options: {
       return { items, next: page.more && last ? ownedSince(last.createdAt, last.key) : undefined };
     },
 
-    async listHoldingSessions(limit) {
-      const items = await table.listDue("SESSION", Number.MAX_SAFE_INTEGER, limit);
+    async listHoldingSessions() {
+      const items = await table.listDue("SESSION", Number.MAX_SAFE_INTEGER, holdingMax);
       return items.map(readSession).filter(isHolding);
     },
 

@@ -138,12 +138,12 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       return { items: items.map(({ session }) => session), next };
     },
 
-    async listHoldingSessions(limit) {
+    async listHoldingSessions() {
       const holding = [...sessions.values()].filter(
         ({ sandbox, dueAt }) => sandbox !== undefined && dueAt !== undefined,
       );
       holding.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0));
-      return structuredClone(holding.slice(0, limit));
+      return structuredClone(holding);
     },
 
     async listWarm() {
@@ -262,7 +262,7 @@ function taskAllows(task: Task, guard: TaskGuard): boolean {
 
 function sessionAllows(
   session: Session | undefined,
-  { lease, epoch, notBusyAt, maker, isOpen, lastUsedAt }: SessionGuard,
+  { lease, epoch, notBusyAt, maker, isOpen, lastUsedAt, usedUntil }: SessionGuard,
   now: number,
 ): boolean {
   const busy = session?.sandbox?.state === "ready" ? session.sandbox.busy : undefined;
@@ -271,6 +271,7 @@ function sessionAllows(
   const by = session?.sandbox?.state === "creating" ? session.sandbox.by : undefined;
   if (maker !== undefined && by !== maker) return false;
   if (lastUsedAt !== undefined && session?.lastUsedAt !== lastUsedAt) return false;
+  if (usedUntil !== undefined && session?.usedUntil !== usedUntil) return false;
   if (isOpen && !(session && session.expiresAt > now && session.deletedAt === undefined)) return false;
   if (lease === undefined) return session !== undefined;
   if (lease === null) return session?.lease === undefined || session.expiresAt <= now;

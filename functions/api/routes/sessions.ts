@@ -1,4 +1,4 @@
-import { type EndingDeps, limits, type SessionDeps, sessionKeySchema } from "@concierge/core";
+import { type EndingDeps, limits, type SessionDeps, sessionKeySchema, withoutNul } from "@concierge/core";
 import {
   deleteSession,
   getSession,
@@ -9,26 +9,25 @@ import {
   showSession,
 } from "@concierge/core/verbs";
 import * as z from "zod/mini";
-import { pageOf, pageQuery, parsePlaceCursor } from "../paging.ts";
+import { pageOf, pageQuery, parsePlaceCursor, placeCursor } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { createRoute, json, type Router, security } from "../router.ts";
 
 const common = { security, tags: ["sessions"] };
 const params = z.object({ key: sessionKeySchema });
+const probe = z._default(z.enum(["true", "false"]), "false");
 const dayMs = 24 * 60 * 60_000;
 
 const execRequestSchema = z
   .strictObject({
-    command: z.string().check(z.minLength(1), z.maxLength(4096), z.regex(withoutNul())),
-    args: z.optional(
-      z.array(z.string().check(z.maxLength(128 * 1024), z.regex(withoutNul()))).check(z.maxLength(256)),
-    ),
-    cwd: z.optional(z.string().check(z.minLength(1), z.maxLength(4096), z.regex(withoutNul()))),
+    command: z.string().check(z.minLength(1), z.maxLength(4096), withoutNul),
+    args: z.optional(z.array(z.string().check(z.maxLength(128 * 1024), withoutNul)).check(z.maxLength(256))),
+    cwd: z.optional(z.string().check(z.minLength(1), z.maxLength(4096), withoutNul)),
     env: z.optional(
       z
         .record(
           z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/)),
-          z.string().check(z.maxLength(limits.envMaxBytes), z.regex(withoutNul())),
+          z.string().check(z.maxLength(limits.envMaxBytes), withoutNul),
         )
         .check(
           z.refine((env) => Object.keys(env).length <= limits.envMaxNames, {
@@ -69,8 +68,8 @@ const list = createRoute({
   ...common,
   method: "get",
   path: "/v1/sessions",
-  summary: "Your sessions, newest first",
-  request: { query: pageQuery },
+  summary: "Your sessions, newest first; with `probe` each one's sandbox is asked how it is",
+  request: { query: z.extend(pageQuery, { probe }) },
   responses: {
     200: json(pageOf(sessionViewSchema), "A page"),
     ...problems("invalid_request", "invalid_cursor", "unauthorized"),
@@ -82,7 +81,7 @@ const get = createRoute({
   method: "get",
   path: "/v1/sessions/{key}",
   summary: "A session; with `probe` its sandbox is asked how it is",
-  request: { params, query: z.strictObject({ probe: z._default(z.enum(["true", "false"]), "false") }) },
+  request: { params, query: z.strictObject({ probe }) },
   responses: {
     200: json(sessionViewSchema, "The session"),
     ...problems("invalid_request", "unauthorized", "not_found"),
@@ -159,10 +158,10 @@ export function registerSessions(app: Router, deps: EndingDeps & SessionDeps): v
   });
 
   app.openapi(list, async (c) => {
-    const { limit, cursor } = c.req.valid("query");
-    const options = { limit, ...parsePlaceCursor(cursor) };
+    const { limit, cursor, probe } = c.req.valid("query");
+    const options = { limit, probe: probe === "true", ...parsePlaceCursor(cursor) };
     const { items, next } = await listSessions(deps, c.get("caller").userId, options);
-    return c.json({ items, cursor: next ?? null }, 200);
+    return c.json({ items, cursor: placeCursor(next) }, 200);
   });
 
   app.openapi(get, async (c) => {
@@ -203,8 +202,4 @@ function nameIn(c: {
   req: { valid(part: "param"): { key: string } };
 }) {
   return { userId: c.get("caller").userId, sessionKey: c.req.valid("param").key };
-}
-
-function withoutNul(): RegExp {
-  return /^[^\0]*$/;
 }

@@ -49,6 +49,7 @@ const startRoute = createRoute({
       "idempotency_conflict",
       "payload_too_large",
       "unsupported_media_type",
+      "no_room",
     ),
   },
 });
@@ -120,6 +121,7 @@ const continueRoute = createRoute({
       "session_busy",
       "turn_limit",
       "idempotency_conflict",
+      "no_room",
     ),
   },
 });

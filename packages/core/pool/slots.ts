@@ -247,7 +247,7 @@ function isSpare({ idle, releasing, stale, isMaking }: Spare): boolean {
 
 async function lookAround(deps: RecordDeps, slots: readonly Slot[], userId?: string): Promise<Spare> {
   const { store, clock } = deps;
-  const holding = (await store.listHoldingSessions(holdingMax)).filter(
+  const holding = (await store.listHoldingSessions()).filter(
     (session) => userId === undefined || session.userId === userId,
   );
   const free: { session: Session; idleSince: number }[] = [];
@@ -255,8 +255,8 @@ async function lookAround(deps: RecordDeps, slots: readonly Slot[], userId?: str
     // The index may be behind: it is decided by the session itself.
     const session = await store.getSession(of, key);
     if (!session?.sandbox) return;
-    const { held, idleSince } = await whoHolds(store, session, clock.now());
-    if (!held) free.push({ session, idleSince });
+    const { held, isUsed, idleSince } = await whoHolds(store, session, clock.now());
+    if (!held && !isUsed) free.push({ session, idleSince });
   });
   free.sort((a, b) => a.idleSince - b.idleSince);
   const those = (state: string) =>
@@ -267,7 +267,6 @@ async function lookAround(deps: RecordDeps, slots: readonly Slot[], userId?: str
   return { idle, releasing: those("releasing"), stale, isMaking: those("creating").length > 0 };
 }
 
-const holdingMax = 2000;
 const readsAtOnce = 8;
 const always = () => true;
 

@@ -36,7 +36,7 @@ export async function poolStats({ store, clock, config }: Deps): Promise<Pool> {
   const [slots, warm, sessions, today, yesterday] = await Promise.all([
     store.listSlots(),
     store.listWarm(),
-    store.listHoldingSessions(config.poolMax),
+    store.listHoldingSessions(),
     store.listUsage(dayOf(now)),
     store.listUsage(dayOf(now - dayMs)),
   ]);

@@ -17,13 +17,13 @@ export async function reapSession(
   if (!session) return "kept";
   const now = clock.now();
   if (!dryRun) await clearTombstones(deps, session, now);
-  const { held, idleSince } = await whoHolds(store, session, now);
+  const { held, isUsed, idleSince } = await whoHolds(store, session, now);
   const idleAt = Math.max(idleSince + config.sessionIdleMs, session.keptUntil ?? 0);
 
-  const isFree = session.sandbox !== undefined && !held;
+  const isFree = session.sandbox !== undefined && !held && !isUsed;
   const gone = isFree && (await isGone(deps, session));
   if (!isFree || !(gone || evict || now >= idleAt)) {
-    if (!dryRun) await lookAgain(deps, session, { held, idleAt });
+    if (!dryRun) await lookAgain(deps, session, { held, idleAt: isFree ? idleAt : undefined });
     return "kept";
   }
   if (dryRun) return gone ? "forgotten" : "released";
@@ -61,13 +61,14 @@ async function forget({ store, provider, clock }: SandboxDeps, session: Session)
 }
 
 async function lookAgain(
-  { store, clock }: SandboxDeps,
+  { store, clock, config }: SandboxDeps,
   { userId, key, epoch, sandbox, tombstones = [] }: Session,
-  { held, idleAt }: { held: boolean; idleAt: number },
+  { held, idleAt }: { held: boolean; idleAt: number | undefined },
 ): Promise<void> {
   const now = clock.now();
   const waits = held || sandbox !== undefined || tombstones.some(({ until }) => until > now);
-  const dueAt = Math.max(idleAt, now + minuteMs);
+  // In use it is looked at again soon enough not to be kept for much longer than it may be idle, after whatever ends that.
+  const dueAt = idleAt ?? now + Math.min(minuteMs, config.sessionIdleMs);
   await store.changeSession(userId, key, { epoch }, waits ? { set: { dueAt } } : { remove: ["dueAt"] });
 }
 

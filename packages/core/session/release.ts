@@ -84,15 +84,16 @@ export async function forgetSandbox(
 
 const nobody = { taskId: "", turn: 0 };
 
-/** Whether a turn has the session, or is about to have it; and since when nobody had. */
+/** Whether a turn has the session, or is about to have it; whether a command runs in it; and since when nobody had it. */
 export async function whoHolds(
   store: Deps["store"],
   session: Session,
   now: number,
-): Promise<{ held: boolean; idleSince: number }> {
+): Promise<{ held: boolean; isUsed: boolean; idleSince: number }> {
   const holder = session.lease && (await store.getTask(session.lease.taskId));
   return {
     held: decideLease(session, holder, nobody, now).kind === "busy",
+    isUsed: (session.usedUntil ?? 0) > now,
     idleSince: Math.max(session.lastUsedAt, endOf(holder)),
   };
 }

@@ -80,6 +80,8 @@ export const sessionSchema = z.lazy(() =>
     idleSince: z.optional(time),
     /** It is not to be given up for idleness before this: someone asked. */
     keptUntil: z.optional(time),
+    /** A command runs in its sandbox, which says so again before this is over. */
+    usedUntil: z.optional(time),
     /** When its agent's conversation was begun afresh. */
     resetAt: z.optional(time),
     /** Deleted by its user; the item stays, so that no name of a sandbox comes twice. */

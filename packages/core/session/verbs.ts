@@ -1,6 +1,7 @@
 import type { Deps, SessionDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { sessionRetentionMs } from "../limits.ts";
+import { inParallel } from "../parallel.ts";
 import type { Health, Page, SessionName } from "../ports.ts";
 import { busy, refuseWithoutRoom } from "./lease.ts";
 import { whoHolds } from "./release.ts";
@@ -29,13 +30,23 @@ export async function showSession(
 }
 
 export async function listSessions(
-  deps: Deps,
+  deps: Pick<SessionDeps, "sessions"> & Deps,
   userId: string,
-  options: { limit: number; after?: string },
+  { probe, ...options }: { limit: number; after?: string; probe: boolean },
 ): Promise<Page<SessionView>> {
   const { items, next } = await deps.store.listSessions(userId, options);
-  return { items: await Promise.all(items.map((session) => showSession(deps, session))), next };
+  const shown = new Map<string, SessionView>();
+  await inParallel(items, probesAtOnce, always, async (session) => {
+    const { key } = session;
+    const asked = probe && session.sandbox !== undefined;
+    const health = asked ? await deps.sessions.checkHealth({ userId, sessionKey: key }) : undefined;
+    shown.set(key, await showSession(deps, session, health));
+  });
+  return { items: items.flatMap(({ key }) => shown.get(key) ?? []), next };
 }
+
+const probesAtOnce = 8;
+const always = () => true;
 
 /** Gets or creates the session and has it made ready, where it is not: by a worker, for whoever comes next. */
 export async function requestSession(

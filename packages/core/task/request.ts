@@ -4,15 +4,20 @@ import { agents, type Limits } from "./schema.ts";
 
 const day = 24 * 60 * 60 * 1000;
 
+/** Not `.` nor `..` alone: in a path they are not what they say. */
 export const sessionKeySchema = z.string().check(
-  z.regex(/^[A-Za-z0-9._-]{1,64}$/, {
-    error: "must be 1 to 64 of A-Z, a-z, 0-9, dot, underscore and dash",
+  z.regex(/^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/, {
+    error: "must be 1 to 64 of A-Z, a-z, 0-9, dot, underscore and dash, and not . or ..",
   }),
 );
+
+/** What no program can be given as an argument, a variable or a script. */
+export const withoutNul = z.regex(/^[^\0]*$/, { error: "must not have a NUL character" });
 
 export const promptSchema = z.lazy(() =>
   z.string().check(
     z.minLength(1),
+    withoutNul,
     z.refine((text) => Buffer.byteLength(text) <= promptMaxBytes, {
       error: `must be ${promptMaxBytes} bytes at the most`,
     }),
@@ -42,7 +47,7 @@ const envSchema = z.lazy(() =>
   z
     .record(
       z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: "must be a variable's name" })),
-      z.string(),
+      z.string().check(withoutNul),
     )
     .check(
       z.refine((env) => Object.keys(env).length <= envMaxNames, {

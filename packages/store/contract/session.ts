@@ -145,6 +145,12 @@ export function sessionContract(on: Fixture): void {
         on.store.changeSession(userId, "key", guard, { set: { lastUsedAt: guard.lastUsedAt + 1 } });
       expect(winners(await stampede(use))).toHaveLength(1);
       expect((await use()).won).toBe(false);
+      const ends = (usedUntil: number) =>
+        on.store.changeSession(userId, "key", { usedUntil }, { remove: ["usedUntil"] });
+      expect((await ends(7)).won).toBe(false);
+      await on.store.changeSession(userId, "key", { epoch: 0 }, { set: { usedUntil: 8 } });
+      expect((await ends(7)).won).toBe(false);
+      expect(winners(await stampede(() => ends(8)))).toHaveLength(1);
     });
 
     it("is listed among what is due, the least recently used first, until it is not", async () => {
@@ -196,7 +202,7 @@ export function sessionContract(on: Fixture): void {
       const set = { lastUsedAt: 1, dueAt: 10, expiresAt: on.now() + 60_000 };
       await on.store.changeSession(userId, "key", { lease: null }, { set });
       const mine = async () =>
-        (await on.store.listHoldingSessions(1000)).filter((session) => session.userId === userId);
+        (await on.store.listHoldingSessions()).filter((session) => session.userId === userId);
       expect(await mine()).toEqual([]);
       await on.store.changeSession(
         userId,

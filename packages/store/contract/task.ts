@@ -6,7 +6,11 @@ import { type Fixture, stampede, winners } from "./fixture.ts";
 export function taskContract(on: Fixture): void {
   describe("a task", () => {
     it("is read back as it was written, secrets, metadata and all", async () => {
-      const task = await on.saved({ sealed: "c2VhbGVk", metadata: { k: "v" }, prompt: "echo ✓" });
+      const task = await on.saved({
+        sealed: "c2VhbGVk",
+        metadata: { k: "v", constructor: "c" },
+        prompt: "echo ✓",
+      });
       expect(await on.store.getTask(task.id)).toEqual(task);
     });
 
