@@ -226,6 +226,26 @@ describe("with all there may be in use", () => {
   }, 60_000);
 });
 
+describe("a command that runs", () => {
+  it("keeps its room, at the cap and however long it may be idle, until it ends", async () => {
+    const env = { POOL_MAX_SANDBOXES: "1", SESSION_IDLE_TIMEOUT_MS: "1000" };
+    await using concierge = await startConcierge({ reapEveryMs: 200, env });
+    const { client } = concierge;
+    await run(concierge, "echo one", { sessionKey: "one" });
+    const wait = "until [ -e /tmp/go ]; do sleep 0.1; done; echo kept";
+    const waiting = exec(concierge, "one", wait);
+    const lastUsedAt = async () => (await client.json("GET", "/v1/sessions/one")).lastUsedAt;
+    const marks = new Set<unknown>();
+    // As it begins, as it is found to take longer, and again after that: by then it would have been idle for long.
+    await expect.poll(async () => marks.add(await lastUsedAt()).size, { timeout: 20_000 }).toBeGreaterThan(2);
+    const refused = await client.request("POST", "/v1/tasks", { prompt: "echo two", sessionKey: "two" });
+    expect(refused.status).toBe(429);
+    await exec(concierge, "one", "touch /tmp/go");
+    expect(await waiting).toMatchObject({ exitCode: 0, stdout: "kept\n" });
+    expect(await run(concierge, "echo two", { sessionKey: "two" })).toMatchObject({ status: "succeeded" });
+  }, 60_000);
+});
+
 describe("a session that nobody uses", () => {
   it("gives its sandbox up, and its next turn has another", async () => {
     await using concierge = await startConcierge({ ...rarely, env: { SESSION_IDLE_TIMEOUT_MS: "1000" } });
