@@ -29,29 +29,31 @@ const nobody = "";
 export function keepInUse({ store, clock }: RoomDeps, { userId, sessionKey }: SessionName): AsyncDisposable {
   const done = new AbortController();
   let usedUntil: number | undefined;
-  const marking = (async () => {
+  let writing: Promise<unknown> = Promise.resolve();
+  const mark = async () => {
+    const now = clock.now();
+    const set = { lastUsedAt: now, usedUntil: now + limits.execMarkMs };
+    await store.changeSession(userId, sessionKey, { isOpen: true }, { set });
+    usedUntil = set.usedUntil;
+  };
+  void (async () => {
     // Most commands are over before it is worth a write.
     for (let pause: number = limits.execUnmarkedMs; ; pause = limits.execMarkMs / 3) {
       await clock.sleep(pause, done.signal);
       if (done.signal.aborted) return;
-      const now = clock.now();
-      const set = { lastUsedAt: now, usedUntil: now + limits.execMarkMs };
-      await store.changeSession(userId, sessionKey, { isOpen: true }, { set });
-      usedUntil = set.usedUntil;
+      // What can not be marked is not the command's fault: at the worst its sandbox is given up.
+      writing = mark().catch(() => {});
+      await writing;
     }
   })();
-  const unmark = async () => {
-    await marking;
-    if (usedUntil === undefined) return;
-    const change = { set: { lastUsedAt: clock.now() }, remove: ["usedUntil"] } as const;
-    await store.changeSession(userId, sessionKey, { usedUntil }, change);
-  };
-  // What can not be marked is not the command's fault; at the worst its sandbox is given up, or for a moment is not.
-  marking.catch(() => {});
   return {
     async [Symbol.asyncDispose]() {
       done.abort();
-      await unmark().catch(() => {});
+      await writing;
+      if (usedUntil === undefined) return;
+      const change = { set: { lastUsedAt: clock.now() }, remove: ["usedUntil"] } as const;
+      // At the worst it is not given up for a moment more.
+      await store.changeSession(userId, sessionKey, { usedUntil }, change).catch(() => {});
     },
   };
 }

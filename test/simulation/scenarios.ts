@@ -95,6 +95,7 @@ export const scenarios: readonly Scenario[] = [
   {
     name: "stop, deadline, finalize and a late worker, the sandbox not to be kept",
     agent: "pushes",
+    large: true,
     set: (stage) => raceTheEnd(stage, { ...pushing, keepAlive: false }),
   },
   creation,
