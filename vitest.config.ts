@@ -9,32 +9,63 @@ const needIsolation = [
   "packages/sessions/processes.test.ts",
   "packages/local/cli.test.ts",
   "packages/local/stack.test.ts",
-  "packages/provider/provider.test.ts",
+  "packages/provider/*.test.ts",
   "packages/vercel-sandbox-local/!(plain).test.ts",
 ];
 
+/**
+ * Suites that take a minute or more each. `npm test` leaves them out and still has every guarantee once; `npm run
+ * test:long` runs them, and `LONG=all npx vitest run …` runs them with the rest.
+ */
+const longSuites = [
+  "packages/sessions/processes.test.ts",
+  "test/e2e/{deploy,grants,health,nets,reuse}.test.ts",
+  "test/e2e/faults/*.test.ts",
+  "test/infra/{deploy,mutants,observability,parity}.test.ts",
+  "test/simulation/{exhaustive,mutants}.test.ts",
+  "test/smoke/smoke.test.ts",
+];
+const long = process.env.LONG;
+
 /** What runs the whole stack, on the functions' bundles. */
 const onBundles = ["test/{e2e,security,smoke}/**/*.test.ts"];
-const exclude = [...configDefaults.exclude, ...(canIsolate() ? [] : withoutIsolation())];
+const sources = ["{packages,functions,infra,test}/**/*.test.ts"];
+const exclude = [
+  ...configDefaults.exclude,
+  ...(canIsolate() ? [] : withoutIsolation()),
+  ...(long === undefined ? longSuites : []),
+];
+const isStack = (suite: string) => /^test\/(e2e|security|smoke)\//.test(suite);
+const included = {
+  sources: long === "only" ? longSuites.filter((suite) => !isStack(suite)) : sources,
+  bundles: long === "only" ? longSuites.filter(isStack) : onBundles,
+};
 
 export default defineConfig({
   test: {
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 30_000,
+    // On a machine that others use, a stack may start too slowly for one test. One that is broken fails twice.
+    retry: process.env.CI ? 1 : 0,
     hookTimeout: 60_000,
     projects: [
       {
         extends: true,
         test: {
           name: "sources",
-          include: ["{packages,functions,infra,test}/**/*.test.ts"],
+          include: included.sources,
           exclude: [...exclude, ...onBundles],
         },
       },
       {
         extends: true,
-        test: { name: "bundles", include: onBundles, exclude, globalSetup: "test/fixtures/bundles.ts" },
+        test: {
+          name: "bundles",
+          include: included.bundles,
+          exclude,
+          globalSetup: "test/fixtures/bundles.ts",
+        },
       },
     ],
   },

@@ -16,6 +16,7 @@ import { createGitRemote } from "@concierge/git";
 import { createDynamoStore } from "@concierge/store";
 import { Resource } from "sst";
 import * as z from "zod/mini";
+import { limitTime, timeLeftMs } from "./context.ts";
 import { neverShow, neverShowSecretsOf } from "./mask.ts";
 import { createMetrics } from "./metrics.ts";
 
@@ -55,7 +56,9 @@ export async function composeDeps(): Promise<EndingDeps & SessionDeps> {
     metrics: createMetrics(config.stage),
     sealer: createSealer(Resource.SealingKey.value),
     provider: lazily(async () => (await import("./provider.ts")).createProvider(config.sandboxUrl)),
-    git: createGitRemote(),
+    timeLeftMs,
+    limitTime,
+    git: createGitRemote({ timeLeftMs }),
   };
   const sessions = lazily<Sessions>(async () => {
     const { SandboxSessionManager } = await import("@concierge/sessions");

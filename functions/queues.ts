@@ -6,5 +6,21 @@ import { currentRequestId } from "./context.ts";
 
 const common = { client: new SQSClient(), requestId: currentRequestId };
 
-export const work: WorkQueue = createWorkQueue({ ...common, queueUrl: Resource.WorkQueue.url });
-export const timers: Timers = createTimers({ ...common, queueUrl: Resource.TimerQueue.url });
+// `Resource` has only the queues that this function may use, and throws for another: so each is looked up when it is
+// sent to.
+export const work: WorkQueue = createWorkQueue({
+  ...common,
+  get queueUrl() {
+    return Resource.WorkQueue.url;
+  },
+  get webhookQueueUrl() {
+    return Resource.WebhookQueue.url;
+  },
+});
+
+export const timers: Timers = createTimers({
+  ...common,
+  get queueUrl() {
+    return Resource.TimerQueue.url;
+  },
+});

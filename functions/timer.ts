@@ -1,14 +1,14 @@
 import { fireTimer } from "@concierge/core/verbs";
 import { parseTimer } from "@concierge/queue";
-import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
+import type { Context, SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { eachMessage } from "./batch.ts";
 import { composeDeps } from "./compose.ts";
 import { learn } from "./context.ts";
 
 const deps = await composeDeps();
 
-export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
-  return await eachMessage(event, { name: "Timer", metrics: deps.metrics, work });
+export async function handler(event: SQSEvent, context: Context): Promise<SQSBatchResponse> {
+  return await eachMessage(event, context, { name: "Timer", metrics: deps.metrics, work });
 }
 
 async function work(body: string): Promise<void> {

@@ -2,8 +2,7 @@ import { readFile } from "node:fs/promises";
 import { type LaunchDeps, required } from "@concierge/core";
 import { carryOut } from "@concierge/core/verbs";
 import { parseWorkMessage } from "@concierge/queue";
-import { createWebhooks } from "@concierge/webhook";
-import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
+import type { Context, SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { agentAccess } from "./agents.ts";
 import { eachMessage } from "./batch.ts";
 import { composeDeps } from "./compose.ts";
@@ -12,15 +11,14 @@ import { currentRequestId, learn } from "./context.ts";
 const composed = await composeDeps();
 const deps: LaunchDeps = {
   ...composed,
-  webhooks: createWebhooks(composed.config),
   runner: await readFile(required(process.env, "RUNNER_FILE"), "utf8"),
   callbackUrl: required(process.env, "CONCIERGE_URL"),
   agents: agentAccess(process.env),
   requestId: currentRequestId,
 };
 
-export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
-  return await eachMessage(event, { name: "Worker", metrics: deps.metrics, work });
+export async function handler(event: SQSEvent, context: Context): Promise<SQSBatchResponse> {
+  return await eachMessage(event, context, { name: "Worker", metrics: deps.metrics, work });
 }
 
 async function work(body: string): Promise<void> {

@@ -4,7 +4,7 @@ import { type Query, queryOf, type Source, type Watched } from "./measures.ts";
 import { topology } from "./topology.ts";
 
 export interface Alarm {
-  /** What is wrong when it goes off, and where `docs/OPERATIONS.md` says what to do. */
+  /** What is wrong when it goes off, and where `docs/operations.md` says what to do. */
   says: string;
   see: string;
   query: Query;

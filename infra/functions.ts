@@ -47,7 +47,7 @@ function createFunction(
     ...(http === "stream" && { streaming: true, url: urlOf() }),
     link: [...resourcesOf(definition), ...secrets.map((secret) => linked.get(secret))],
     permissions: permissionsOf(definition, logGroup),
-    environment: environmentOf(definition, known),
+    environment: environmentOf(name, definition, known),
     logging: { logGroup: logGroup.name },
     ...(stage.reservesConcurrency &&
       definition.reserved && { concurrency: { reserved: definition.reserved.concurrency } }),

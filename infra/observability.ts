@@ -60,7 +60,7 @@ function createAlarm(name: string, alarm: Alarm) {
   const { says, see, when, periodMs, periods, bad, silence } = alarm;
   return new aws.cloudwatch.MetricAlarm(name, {
     name: named(name),
-    alarmDescription: `${says} What to do: docs/OPERATIONS.md#${see}`,
+    alarmDescription: `${says} What to do: docs/operations.md#${see}`,
     ...("above" in when
       ? { comparisonOperator: "GreaterThanThreshold", threshold: when.above }
       : { comparisonOperator: "LessThanThreshold", threshold: when.below }),

@@ -2,21 +2,11 @@
  * What the api is behind in production: CloudFront with a rate limit. It signs what it forwards, and the
  * function's URL takes nothing that it has not signed: there is no way around it.
  */
-import { keepAuthorization } from "./edge.ts";
+import { firewallRules, keepAuthorization } from "./edge.ts";
 import { stageOf } from "./stages.ts";
-import { type RateLimit, rateLimits, runnerPaths } from "./topology.ts";
 
 /** AWS's own, "CachingDisabled": an answer is for the key that asked. */
 const noCachePolicy = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad";
-
-const ofRunners = {
-  byteMatchStatement: {
-    searchString: runnerPaths,
-    positionalConstraint: "STARTS_WITH",
-    fieldToMatch: { uriPath: {} },
-    textTransformations: [{ priority: 0, type: "NONE" }],
-  },
-};
 
 // What signs writes nothing down: its groups would be in every region that someone calls from, kept for ever.
 $transform(aws.iam.Role, (role, _options, name) => {
@@ -33,10 +23,7 @@ function createRouter(): sst.aws.Router {
     waf: { managedRules: { coreRuleSet: false, knownBadInputs: false, sqlInjection: false } },
     transform: {
       waf: {
-        rules: [
-          rateRule("Runners", 0, rateLimits.runners, ofRunners),
-          rateRule("Users", 1, rateLimits.users, { notStatement: { statements: [ofRunners] } }),
-        ],
+        rules: firewallRules,
       },
       cdn: (cdn) => {
         cdn.defaultCacheBehavior = $output(cdn.defaultCacheBehavior).apply((behavior) => ({
@@ -47,21 +34,4 @@ function createRouter(): sst.aws.Router {
       },
     },
   });
-}
-
-function rateRule(name: string, priority: number, { perFiveMinutes }: RateLimit, scopeDownStatement: object) {
-  return {
-    name,
-    priority,
-    action: { block: {} },
-    statement: {
-      rateBasedStatement: {
-        limit: perFiveMinutes,
-        evaluationWindowSec: 300,
-        aggregateKeyType: "IP",
-        scopeDownStatement,
-      },
-    },
-    visibilityConfig: { cloudwatchMetricsEnabled: true, metricName: name, sampledRequestsEnabled: false },
-  };
 }

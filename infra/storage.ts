@@ -1,5 +1,5 @@
 import { stageOf } from "./stages.ts";
-import { type Index, type Table, topology } from "./topology.ts";
+import { type Index, type SecondaryIndex, type Table, topology } from "./topology.ts";
 
 // A link says where the table is and grants nothing: what a function may do is in its grants.
 sst.Linkable.wrap(sst.aws.Dynamo, (table) => ({ properties: { name: table.name } }));
@@ -9,7 +9,10 @@ export const tables = Object.fromEntries(
 );
 
 function createTable(name: string, { fields, primaryIndex, indexes, ttlField }: Table): sst.aws.Dynamo {
-  const globalIndexes = Object.entries(indexes).map(([index, definition]) => [index, keys(definition)]);
+  const globalIndexes = Object.entries(indexes).map(([index, definition]) => [
+    index,
+    { ...keys(definition), projection: projectionOf(definition) },
+  ]);
   return new sst.aws.Dynamo(name, {
     fields,
     primaryIndex: keys(primaryIndex),
@@ -18,6 +21,11 @@ function createTable(name: string, { fields, primaryIndex, indexes, ttlField }: 
     deletionProtection: stageOf($app.stage).isProtected,
     transform: { table: { pointInTimeRecovery: { enabled: true } } },
   });
+}
+
+function projectionOf({ projection }: SecondaryIndex) {
+  if (projection === "all") return "all";
+  return projection.length === 0 ? "keys-only" : [...projection];
 }
 
 function keys({ hash, range }: Index) {

@@ -10,16 +10,22 @@ export interface Index {
   range: string;
 }
 
+export interface SecondaryIndex extends Index {
+  /** The attributes that are in it beside the keys. A deployed index cannot change them: see docs/operations.md. */
+  projection: "all" | readonly string[];
+}
+
 export interface Table {
   fields: Record<string, "string" | "number">;
   primaryIndex: Index;
-  indexes: Record<string, Index>;
+  indexes: Record<string, SecondaryIndex>;
   ttlField: string;
 }
 
 export interface Queue {
   /** Delay of a message that asks for none of its own. */
   delayMs: number;
+  /** When a message that was received and not deleted is shown again. */
   visibilityTimeoutMs: number;
   /** Receives before a message goes to the dead-letter queue, whose name is the queue's with `Dlq` behind it. */
   maxReceives: number;
@@ -74,7 +80,7 @@ export interface SecretVariable {
   isOptional?: boolean;
 }
 
-/** Requests of one address to the api before the router refuses more, on stages that have one. */
+/** Requests of one caller to the api before the router refuses more, on stages that have one. */
 export interface RateLimit {
   perFiveMinutes: number;
   reason: string;
@@ -90,11 +96,22 @@ const second = 1000;
 const minute = 60 * second;
 const day = 24 * 60 * minute;
 
-/** The longest create and install a worker waits for; the work queue hides a message for longer than that. */
+/** The longest create and install a worker waits for. */
 const workerTimeoutMs = 2 * minute;
 const timerTimeoutMs = minute;
+/** A receiver has 10 s to answer. */
+const webhookTimeoutMs = 30 * second;
 const workerConcurrency = 20;
 const timerConcurrency = 20;
+const webhookConcurrency = 10;
+
+/**
+ * How long a queue hides a message, in time-outs of the function that works on it. AWS recommends six, for messages
+ * that wait inside of Lambda while their function is throttled; an event source here never asks for more concurrency
+ * than its function has. A lost message comes back only after this time, and a turn waits for it: hence two. By then
+ * the reaper has mostly done the work. Nobody waits for a webhook.
+ */
+const hiddenFor = { turns: 2, webhooks: 6 } as const;
 
 const limits = [
   "AGENT_INACTIVITY_TIMEOUT_MS",
@@ -173,16 +190,19 @@ export const runnerPaths = "/v1/runner/";
 export const rateLimits = {
   users: {
     perFiveMinutes: 3000,
-    reason: "ten a second is more than anyone's tools ask; without a key all of them end in 401",
+    reason: "by address: ten a second is more than anyone's tools ask; without a key all of them end in 401",
   },
   runners: {
-    perFiveMinutes: 150_000,
-    reason: "sandboxes share the provider's addresses: a hundred of them, each with four batches a second",
+    perFiveMinutes: 6000,
+    reason:
+      "by token, because sandboxes share the provider's addresses: a runner sends four batches a second",
   },
 } as const satisfies Record<string, RateLimit>;
 
 const send = ["sqs:SendMessage"] as const;
 const receive = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"] as const;
+/** Lists are read from an index, and their items from the table. */
+const list = ["dynamodb:Query", "dynamodb:BatchGetItem"] as const;
 const readAndChange = ["dynamodb:GetItem", "dynamodb:UpdateItem"] as const;
 
 export const topology = {
@@ -198,8 +218,9 @@ export const topology = {
       },
       primaryIndex: { hash: "pk", range: "sk" },
       indexes: {
-        owner: { hash: "owner", range: "ownedAt" },
-        due: { hash: "dueShard", range: "dueAt" },
+        // Only what their readers need: a write that changes nothing of it does not touch the index.
+        owner: { hash: "owner", range: "ownedAt", projection: ["status", "sessionKey", "deletedAt"] },
+        due: { hash: "dueShard", range: "dueAt", projection: ["userId"] },
       },
       ttlField: "ttl",
     },
@@ -207,15 +228,23 @@ export const topology = {
   queues: {
     WorkQueue: {
       delayMs: 0,
-      visibilityTimeoutMs: workerTimeoutMs + 10 * second,
+      visibilityTimeoutMs: hiddenFor.turns * workerTimeoutMs,
       maxReceives: 5,
       retentionMs: 4 * day,
       deadLetterRetentionMs: 14 * day,
     },
     TimerQueue: {
       delayMs: 0,
-      visibilityTimeoutMs: timerTimeoutMs + 10 * second,
+      visibilityTimeoutMs: hiddenFor.turns * timerTimeoutMs,
       maxReceives: 10,
+      retentionMs: 4 * day,
+      deadLetterRetentionMs: 14 * day,
+    },
+    /** Apart from the work: a receiver that hangs holds up other webhooks at most, never a turn. */
+    WebhookQueue: {
+      delayMs: 0,
+      visibilityTimeoutMs: hiddenFor.webhooks * webhookTimeoutMs,
+      maxReceives: 3,
       retentionMs: 4 * day,
       deadLetterRetentionMs: 14 * day,
     },
@@ -235,12 +264,13 @@ export const topology = {
       grants: [
         {
           on: "Table",
-          actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:Query"],
+          actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem", ...list],
         },
         { on: "Table/index/owner", actions: ["dynamodb:Query"] },
         { on: "Table/index/due", actions: ["dynamodb:Query"] },
         { on: "WorkQueue", actions: send },
         { on: "TimerQueue", actions: send },
+        { on: "WebhookQueue", actions: send },
       ],
     },
     Worker: {
@@ -255,12 +285,13 @@ export const topology = {
       grants: [
         {
           on: "Table",
-          actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:Query"],
+          actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem", ...list],
         },
         { on: "Table/index/owner", actions: ["dynamodb:Query"] },
         { on: "Table/index/due", actions: ["dynamodb:Query"] },
         { on: "WorkQueue", actions: [...receive, ...send] },
         { on: "TimerQueue", actions: send },
+        { on: "WebhookQueue", actions: send },
       ],
       assets: { RUNNER_FILE: "packages/runner/main.ts" },
       reserved: {
@@ -282,6 +313,7 @@ export const topology = {
         { on: "Table", actions: readAndChange },
         { on: "WorkQueue", actions: send },
         { on: "TimerQueue", actions: [...receive, ...send] },
+        { on: "WebhookQueue", actions: send },
       ],
       reserved: {
         concurrency: timerConcurrency,
@@ -289,6 +321,30 @@ export const topology = {
           "stops and probes at the provider, 200 at once; and no load on the api delays what ends turns",
       },
       feedsItself: "a timer is at most 900 s of delay: a longer one is sent on until its time has come",
+    },
+    Webhook: {
+      handler: "functions/webhook.handler",
+      timeoutMs: webhookTimeoutMs,
+      memoryMb: 256,
+      sources: [
+        {
+          queue: "WebhookQueue",
+          batchSize: 10,
+          maxConcurrency: webhookConcurrency,
+          partialResponses: true,
+        },
+      ],
+      environment: ["CONCIERGE_STAGE", "CONCIERGE_ALLOW_PRIVATE_HOSTS"],
+      secrets: ["SealingKey"],
+      grants: [
+        { on: "Table", actions: readAndChange },
+        { on: "WebhookQueue", actions: [...receive, ...send] },
+      ],
+      reserved: {
+        concurrency: webhookConcurrency,
+        reason: "100 receivers at once; however slow they are, they take no function from a turn",
+      },
+      feedsItself: "a webhook that failed sends itself on, later and later",
     },
     Reaper: {
       handler: "functions/reaper.handler",
@@ -300,12 +356,13 @@ export const topology = {
       grants: [
         {
           on: "Table",
-          actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:Query"],
+          actions: [...readAndChange, "dynamodb:PutItem", "dynamodb:DeleteItem", ...list],
         },
         { on: "Table/index/owner", actions: ["dynamodb:Query"] },
         { on: "Table/index/due", actions: ["dynamodb:Query"] },
         { on: "WorkQueue", actions: send },
         { on: "TimerQueue", actions: send },
+        { on: "WebhookQueue", actions: send },
       ],
       reserved: { concurrency: 1, reason: "one sweep at a time lists what the provider has" },
     },

@@ -16,10 +16,19 @@ export function requireKey(deps: Deps, adminKey: string): MiddlewareHandler<Env>
   };
 }
 
+/** As `turnHeader` in the runner's protocol. */
+const turnHeader = "x-concierge-turn";
+
+/**
+ * Every answer to a token that we issued names the turn, refusals included. A runner obeys only such answers: a 401 or
+ * 404 from anything between us, or from another Concierge that does not know the token, must not stop its agent.
+ */
 export function requireToken({ sealer, clock }: SealingDeps): MiddlewareHandler<Env> {
   return async (c, next) => {
-    const turn = sealer.readToken(bearer(c) ?? "", clock.now());
+    const turn = sealer.readToken(bearer(c) ?? "");
     if (!turn) throw new AppError("unauthorized", "The runner's token is not valid.");
+    c.header(turnHeader, `${turn.taskId}/${turn.turn}`);
+    if (turn.expiresAt <= clock.now()) throw new AppError("unauthorized", "The runner's token has expired.");
     c.set("turn", turn);
     return await next();
   };

@@ -1,6 +1,7 @@
 /** The OpenAPI document, made from the routes and the schemas they parse with. Loaded when it is asked for. */
 import * as z from "zod";
-import type { Route } from "./router.ts";
+import { problems } from "./problem.ts";
+import { type Route, refusalsOf } from "./router.ts";
 
 type Json = Record<string, unknown>;
 type Content = Readonly<Record<string, { schema: unknown }>>;
@@ -21,22 +22,22 @@ export interface Info {
 export function describe(info: Info, routes: readonly Route[]): Json {
   const schemas: Json = {};
   const paths: Record<string, Json> = {};
-  for (const { method, path, request = {}, responses, security, tags, summary } of routes) {
+  for (const route of routes) {
+    const { method, path, request = {}, responses, security, tags, summary, description } = route;
     const parameters = [
       ...parametersIn("path", request.params),
       ...parametersIn("query", request.query),
       ...parametersIn("header", request.headers),
     ];
-    const answers = Object.entries(responses).map(([status, answer]) => [
-      status,
-      described(answer as Described),
-    ]);
+    const all = { ...responses, ...problems(...refusalsOf(route)) };
+    const answers = Object.entries(all).map(([status, answer]) => [status, described(answer as Described)]);
     paths[path] = {
       ...paths[path],
       [method]: {
         ...(security && { security }),
         ...(tags && { tags }),
         summary,
+        ...(description && { description }),
         ...(parameters.length > 0 && { parameters }),
         ...(request.body && { requestBody: described(request.body as Described) }),
         responses: Object.fromEntries(answers),

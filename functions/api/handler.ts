@@ -1,9 +1,9 @@
 import { required } from "@concierge/core";
-import { streamHandle } from "hono/aws-lambda";
 import { Resource } from "sst";
 import { composeDeps } from "../compose.ts";
 import { neverShow } from "../mask.ts";
 import { createApp } from "./app.ts";
+import { streamingHandler } from "./lambda.ts";
 
 const pages = {
   css: required(process.env, "SWAGGER_UI_CSS_FILE"),
@@ -13,4 +13,4 @@ const pages = {
 const adminKey = Resource.AdminApiKey.value;
 neverShow(adminKey);
 
-export const handler = streamHandle(createApp(await composeDeps(), adminKey, pages));
+export const handler = streamingHandler(createApp(await composeDeps(), adminKey, pages));

@@ -1,8 +1,18 @@
 import { AppError } from "@concierge/core";
 import * as z from "zod/mini";
 
+/** A whole number as it stands in a query: digits alone, not all that JavaScript takes for a number. */
+export function wholeNumber(min: number, max: number) {
+  return z.pipe(
+    z.transform((text: unknown) =>
+      typeof text === "string" && /^-?\d{1,15}$/.test(text) ? Number(text) : text,
+    ),
+    z.int().check(z.minimum(min), z.maximum(max)),
+  );
+}
+
 export const pageQuery = z.strictObject({
-  limit: z._default(z.coerce.number().check(z.int(), z.minimum(1), z.maximum(100)), 20),
+  limit: z._default(wholeNumber(1, 100), 20),
   cursor: z.optional(z.string()),
 });
 

@@ -38,7 +38,7 @@ describe("the pool", () => {
     await post(`/v1/tasks/${first.id}/continue`, { prompt: "more" });
     await api.work();
     await post(`/v1/tasks/${first.id}/stop`);
-    await api.fire("terminate");
+    await api.work();
     expect((await pool()).reuseRate).toBe(0.5);
   });
 
@@ -133,8 +133,7 @@ describe("the pool", () => {
 
   it("frees a slot whose taker died before anything named its sandbox", async () => {
     use({ POOL_MAX_SANDBOXES: "1" });
-    await api.deps.store.takeSlot({
-      number: 0,
+    await api.deps.store.putSlot({
       name: "never-made",
       at: api.deps.clock.now(),
       userId: "x",
@@ -225,7 +224,7 @@ describe("the base snapshot", () => {
       status: "failed",
       error: { code: "provision_failed", detail: expect.stringContaining("no such package") },
     });
-    expect(api.sent).toEqual([]);
+    expect(api.sent).toEqual([{ kind: "ended", taskId: id, turn: 1 }]);
     expect(api.world.sandboxes()).toEqual([]);
     expect(await pool()).toMatchObject({ total: 0 });
   });

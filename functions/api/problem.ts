@@ -20,19 +20,30 @@ export const problemSchema = z
       code: z.string(),
       detail: z.string(),
       issues: z.optional(z.array(z.object({ path: z.string(), message: z.string() }))),
+      moreIssues: z.optional(z.int()),
     }),
   )
   .register(z.globalRegistry, { id: "Problem" });
 
 /** The ways a route may refuse, for the OpenAPI document. */
 export function problems(...codes: ErrorCode[]) {
-  const byStatus = Map.groupBy(codes, (code) => errorTable[code].status);
+  const byStatus = Map.groupBy(new Set(codes), (code) => errorTable[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, group]) => [
       status,
-      { description: group.join(", "), content: { "application/problem+json": { schema: problemSchema } } },
+      {
+        description: group.join(", "),
+        content: { "application/problem+json": { schema: problemSchema } },
+        ...headersOf(status),
+      },
     ]),
   );
+}
+
+function headersOf(status: number): { headers?: z.ZodMiniType } {
+  if (status === 405) return { headers: z.object({ allow: z.string() }) };
+  if (status === 429 || status === 503) return { headers: z.object({ "retry-after": z.string() }) };
+  return {};
 }
 
 /** Answers every error there is as RFC 9457 says; what is not ours to explain is told to the log, not to the caller. */
@@ -44,15 +55,32 @@ export function answerError(error: unknown, c: Context, headers: Record<string, 
   return c.newResponse(JSON.stringify(body), status as 500, {
     "content-type": "application/problem+json",
     ...(typeof retryAfterMs === "number" && { "retry-after": String(Math.ceil(retryAfterMs / 1000)) }),
+    // A function URL renames this to `x-amzn-remapped-www-authenticate`.
     ...(status === 401 && { "www-authenticate": "Bearer" }),
     ...headers,
   });
 }
 
-/** A request that does not parse, with each of its faults. */
+/** What is told of the faults of one request; a large one can have a hundred thousand of them. */
+const issuesMax = 20;
+const issueTextMax = 200;
+
+/** A request that does not parse, with its first faults and how many more there are. */
 export function answerInvalid(error: z.core.$ZodError, c: Context): Response {
-  const issues = error.issues.map(({ path, message }) => ({ path: path.join("."), message }));
-  return answerError(new AppError("invalid_request", summarize(issues), { issues }), c);
+  const issues = error.issues.slice(0, issuesMax).map(({ path, message }) => ({
+    path: shorten(path.join(".")),
+    message: shorten(message),
+  }));
+  const more = error.issues.length - issues.length;
+  const detail = summarize(issues) + (more > 0 ? `; and ${more} more` : "");
+  return answerError(
+    new AppError("invalid_request", detail, { issues, ...(more > 0 && { moreIssues: more }) }),
+    c,
+  );
+}
+
+function shorten(text: string): string {
+  return text.length > issueTextMax ? `${text.slice(0, issueTextMax - 1)}…` : text;
 }
 
 function toAppError(error: unknown): AppError {

@@ -93,6 +93,23 @@ describe("a turn that is being provisioned", () => {
     expect(api.world.created).toHaveLength(1);
   });
 
+  it("has its deadline's timer by its launch, though both the timer and the sandbox failed at first", async () => {
+    failOnce("create", "transient");
+    const { timers } = api.deps;
+    const { arm } = timers;
+    timers.arm = async () => {
+      timers.arm = arm;
+      throw new Error("the queue does not answer");
+    };
+    const id = await start();
+    await expect(api.work()).rejects.toThrow("the queue does not answer");
+    api.advance(10_001);
+    api.sent.push({ kind: "provision", taskId: id, turn: 1 });
+    await api.work();
+    expect((await get(id)).status).toBe("running");
+    expect(api.armed).toContainEqual(expect.objectContaining({ kind: "deadline", taskId: id }));
+  });
+
   it("is waited for while another worker has it, and taken over when that worker is dead", async () => {
     const id = await start();
     api.deps.provider.create = async () => {

@@ -30,10 +30,11 @@ describe("the reaper", () => {
   it("releases a session that nobody used for long, never one under a lease", async () => {
     const { token } = await running({ limits: { maxDurationMs: 2 * hour, inactivityMs: 2 * hour } });
     api.advance(hour);
-    expect((await reap()).sessions).toEqual({ kept: 1 });
+    expect((await reap()).sessions).toEqual({});
     await end(token);
     api.advance(hour / 4);
-    expect((await reap()).sessions).toEqual({ kept: 1 });
+    expect((await reap()).sessions).toEqual({});
+    expect(api.world.sandboxes()).toHaveLength(1);
     api.advance(hour / 2);
     expect((await reap()).sessions).toEqual({ released: 1 });
     expect(api.world.sandboxes()).toEqual([]);
@@ -119,6 +120,7 @@ describe("the reaper", () => {
   it("fills the warm pool up, and a warm sandbox goes to one session and to no other", async () => {
     use({ ...api.deps.config, warmTarget: 2 });
     expect(await reap()).toMatchObject({ warmed: 2 });
+    await api.work();
     expect(await reap()).toMatchObject({ warmed: 0 });
     const users = await Promise.all(["ann", "bob", "eve"].map((userId) => api.keyFor(userId)));
     const ids = await Promise.all(
@@ -131,12 +133,33 @@ describe("the reaper", () => {
 
     api.advance(120_000);
     expect(await reap()).toMatchObject({ orphans: [], warmed: 2 });
+    await api.work();
     expect(api.world.sandboxes()).toHaveLength(5);
+  });
+
+  it("gives a warm sandbox that is near its end to nobody any more before it removes it", async () => {
+    use({ ...api.deps.config, warmTarget: 1 });
+    await reap();
+    await api.work();
+    const [warm] = await api.deps.store.listWarm();
+    if (!warm) throw new Error("none was made");
+    api.advance(warm.expiresAt - api.deps.clock.now() - 5 * 60_000);
+    const { provider, store } = api.deps;
+    const { remove } = provider;
+    let listed: string[] | undefined;
+    provider.remove = async (name, options) => {
+      if (name === warm.name) listed = (await store.listWarm()).map((one) => one.name);
+      await remove(name, options);
+    };
+    await reap();
+    expect(listed).toEqual([]);
+    expect(api.world.exists(warm.name)).toBe(false);
   });
 
   it("deletes a warm sandbox whose claimer died before its session had it", async () => {
     use({ ...api.deps.config, warmTarget: 1 });
     await reap();
+    await api.work();
     const [warm] = await api.deps.store.listWarm();
     const { changeSession } = api.deps.store;
     await start();

@@ -1,4 +1,4 @@
-import { AppError } from "@concierge/core";
+import { AppError, type ErrorCode } from "@concierge/core";
 import type { Handler, MiddlewareHandler, TypedResponse } from "hono";
 import { TrieRouter } from "hono/router/trie-router";
 import { Hono } from "hono/tiny";
@@ -10,7 +10,7 @@ import * as z from "zod/mini";
 import type { Env } from "./env.ts";
 import { answerInvalid } from "./problem.ts";
 
-// Without it every fault of a request is but "Invalid input".
+// Without a locale, zod/mini reports only "Invalid input".
 z.config(en());
 
 type Schema = z.ZodMiniType;
@@ -33,6 +33,7 @@ export interface Route {
   readonly method: "get" | "post" | "put" | "delete";
   readonly path: string;
   readonly summary?: string;
+  readonly description?: string;
   readonly tags?: readonly string[];
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   /** Not in the document. */
@@ -44,6 +45,8 @@ export interface Route {
     readonly body?: Body;
   };
   readonly responses: Readonly<Record<string, Answer>>;
+  /** How it refuses, beside what every route of its kind does. */
+  readonly refuses?: readonly ErrorCode[];
 }
 
 /** What a handler finds parsed. */
@@ -101,17 +104,34 @@ export function json<T extends Schema>(schema: T, description: string) {
 
 export const security = [{ key: [] }];
 
+/** All ways a route refuses: its own, and those that follow from what it is sent. */
+export function refusalsOf({ method, request = {}, security, refuses = [] }: Route): ErrorCode[] {
+  const { params, query, headers } = request;
+  const mayHaveBody = method !== "get";
+  const isParsed = params || query || headers || takesBody(method);
+  return [
+    ...(isParsed ? (["invalid_request"] as const) : []),
+    ...(takesBody(method) ? (["invalid_json", "unsupported_media_type"] as const) : []),
+    ...(mayHaveBody ? (["payload_too_large"] as const) : []),
+    ...(security ? (["unauthorized"] as const) : []),
+    ...(params ? (["not_found"] as const) : []),
+    ...refuses,
+    "method_not_allowed",
+    "internal",
+  ];
+}
+
+/** A route that is sent none still says so when it is sent one. */
+function takesBody(method: Route["method"]): boolean {
+  return method === "post" || method === "put";
+}
+
 function routingPath(path: string): string {
   return path.replaceAll(/\/{(.+?)}/g, "/:$1");
 }
 
 function parsers({ method, request = {} }: Route): MiddlewareHandler[] {
-  const {
-    query,
-    params,
-    headers,
-    body = method === "post" || method === "put" ? nothing : undefined,
-  } = request;
+  const { query, params, headers, body = takesBody(method) ? nothing : undefined } = request;
   return [
     ...(query ? [parser("query", query)] : []),
     ...(params ? [parser("param", params)] : []),
@@ -125,20 +145,29 @@ const nothing: Body = { required: false, ...json(z.strictObject({}), "Nothing") 
 
 /** A body says that it is JSON; one that is not there is one without a field, where none has to be. */
 function bodyParser({ content, required }: Body): MiddlewareHandler {
-  const parse = parser("json", content["application/json"].schema);
+  const { schema } = content["application/json"];
   return async (c, next) => {
-    if (!required && (await c.req.text()) === "") {
-      c.req.addValidatedData("json", {});
-      return await next();
-    }
+    const text = await c.req.text();
+    const isAbsent = !required && text === "";
     const type = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
-    if (type !== "application/json")
+    if (!isAbsent && type !== "application/json")
       throw new AppError("unsupported_media_type", "Send the body as application/json.");
-    return await parse(c, next);
+    const result = await schema.safeParseAsync(isAbsent ? {} : parseJson(text));
+    if (!result.success) return answerInvalid(result.error, c);
+    c.req.addValidatedData("json", result.data as object);
+    return await next();
   };
 }
 
-function parser(target: "query" | "param" | "header" | "json", schema: Schema): MiddlewareHandler {
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new AppError("invalid_json", "The body is not JSON.");
+  }
+}
+
+function parser(target: "query" | "param" | "header", schema: Schema): MiddlewareHandler {
   return validator(target, async (value, c) => {
     const result = await schema.safeParseAsync(value);
     return result.success ? result.data : answerInvalid(result.error, c);

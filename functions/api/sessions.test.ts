@@ -1,4 +1,4 @@
-import { ProviderError, parseConfig } from "@concierge/core";
+import { parseConfig } from "@concierge/core";
 import { beforeEach, describe, expect, it } from "vitest";
 import { createTestApi } from "./testing.ts";
 import { createDriver, type Driver, failing } from "./testing-driver.ts";
@@ -180,53 +180,6 @@ describe("POST /v1/sessions/:key/extend", () => {
     api.world.lose(api.world.created[0] ?? "");
     expect((await post("/v1/sessions/room/extend", { durationMs: minute })).status).toBe(409);
     expect((await post("/v1/sessions/room/extend", { durationMs: 0 })).status).toBe(400);
-  });
-});
-
-describe("POST /v1/sessions/:key/exec", () => {
-  it("runs a command in the session's sandbox, with what it is to have", async () => {
-    await put("room");
-    await api.work();
-    const ran: unknown[] = [];
-    api.deps.provider.exec = async (sandbox, execution) => {
-      ran.push(sandbox.name, execution);
-      return { exitCode: 3, stdout: "out", stderr: "err", truncated: false };
-    };
-    const answer = await post("/v1/sessions/room/exec", {
-      command: "ls",
-      args: ["-l"],
-      env: { A: "b" },
-      cwd: "/",
-    });
-    expect(answer).toMatchObject({
-      status: 200,
-      json: { exitCode: 3, stdout: "out", stderr: "err", timedOut: false, durationMs: expect.any(Number) },
-    });
-    expect(ran).toMatchObject([api.world.created[0], { cmd: "ls", args: ["-l"], env: { A: "b" }, cwd: "/" }]);
-  });
-
-  it("makes a sandbox where there is none, and tells of a provider that is away", async () => {
-    await put("room");
-    expect((await post("/v1/sessions/room/exec", { command: "true" })).status).toBe(200);
-    expect(api.world.created).toHaveLength(1);
-    api.deps.provider.exec = async () => {
-      throw new ProviderError("throttled", "busy", { retryAfterMs: 7000 });
-    };
-    const answer = await post("/v1/sessions/room/exec", { command: "true" });
-    expect(answer.json.code).toBe("provider_unavailable");
-    expect(answer.headers.get("retry-after")).toBe("7");
-  });
-
-  it.each([
-    [{}],
-    [{ command: "" }],
-    [{ command: "ls", args: "x" }],
-    [{ command: "ls", timeoutMs: 0 }],
-    [{ command: "ls", env: { "a b": "c" } }],
-    [{ command: "ls", more: 1 }],
-  ])("refuses %j", async (body) => {
-    await put("room");
-    expect((await post("/v1/sessions/room/exec", body)).json.code).toBe("invalid_request");
   });
 });
 

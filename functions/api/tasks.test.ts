@@ -281,7 +281,14 @@ describe("what a runner says", () => {
     const sandbox = { name: "box", sessionId: "s", origin: "cold", epoch: 3 } as const;
     await api.deps.store.changeTask(id, { turn: 1, status: ["running"] }, { set: { sandbox } });
     await end(token);
-    expect(api.sent.at(-1)).toEqual({ kind: "release", userId: "admin", sessionKey: "default", epoch: 3 });
+    const sent: unknown[] = [];
+    const { send } = api.deps.work;
+    api.deps.work.send = async (message) => {
+      sent.push(message);
+      await send(message);
+    };
+    await api.work();
+    expect(sent).toEqual([{ kind: "release", userId: "admin", sessionKey: "default", epoch: 3 }]);
   });
 
   it("leaves a notice when output was cut", async () => {

@@ -15,7 +15,7 @@ import {
   type Webhooks,
   type WorkMessage,
 } from "@concierge/core";
-import { carryOut, fireTimer } from "@concierge/core/verbs";
+import { carryOut, deliverWebhook, fireTimer } from "@concierge/core/verbs";
 import { createMemoryProvider } from "@concierge/provider";
 import { SandboxSessionManager } from "@concierge/sessions";
 import { createMemoryStore } from "@concierge/store";
@@ -58,12 +58,17 @@ export function createTestApi(config: Config = testConfig) {
   const counted: string[] = [];
   const clock: Deps["clock"] = {
     now: () => now,
-    // What sleeps until it is told to stop does not move the time for everyone else.
+    // What sleeps until it is told to stop does not move the time for everyone else: `passTime` wakes it.
     sleep: async (ms, signal) => {
-      if (signal) await new Promise((wake) => signal.addEventListener("abort", wake));
-      else now += ms;
+      if (!signal) now += ms;
+      else
+        await new Promise<void>((wake) => {
+          sleepers.push({ until: now + ms, wake });
+          signal.addEventListener("abort", () => wake());
+        });
     },
   };
+  const sleepers: { until: number; wake: () => void }[] = [];
   const store = createMemoryStore({ clock });
   const { provider, world } = createMemoryProvider({ clock });
   const refs = new Map<string, string>();
@@ -85,6 +90,7 @@ export function createTestApi(config: Config = testConfig) {
         counted.push([name, ...Object.values(dimensions)].join(" "));
       },
     },
+    timeLeftMs: () => Number.POSITIVE_INFINITY,
     git: { readBranch: async (url, branch) => refs.get(`${url} ${branch}`) },
     timers: {
       arm: async (timer, delayMs) => {
@@ -97,6 +103,7 @@ export function createTestApi(config: Config = testConfig) {
       },
     },
     sealer: createSealer("sealing-key-for-tests"),
+    limitTime: (_ms, work) => work(),
   };
   const deps = { ...ending, sessions: new SandboxSessionManager({ ...config, ...ending }) };
   const app = createApp(deps, adminKey, pages);
@@ -130,12 +137,19 @@ export function createTestApi(config: Config = testConfig) {
       return { kind: "delivered" };
     },
   };
+  const handle = async (message: WorkMessage) => {
+    if (message.kind === "webhook") await deliverWebhook(launchDeps, message);
+    else await carryOut(launchDeps, message);
+  };
   const launchDeps = { ...deps, runner: "runner", callbackUrl: "http://concierge", agents, webhooks };
   return {
+    app,
     deps,
-    /** Does what a worker would with the messages that are there. */
+    /** Does what workers would with the messages that are there, and first what follows the ends of turns. */
     work: async () => {
-      for (const message of sent.splice(0)) await carryOut(launchDeps, message);
+      for (let ends = takeEnds(sent); ends.length > 0; ends = takeEnds(sent))
+        for (const message of ends) await handle(message);
+      for (const message of sent.splice(0)) await handle(message);
     },
     /** Fires the timers that were armed, whether their time has come or not. */
     fire: async (...kinds: Timer["kind"][]) => {
@@ -152,13 +166,28 @@ export function createTestApi(config: Config = testConfig) {
     world,
     refs,
     request,
+    /** The answer as it comes, for what reads it bit by bit or not at all. */
+    open: (path: string, headers: Record<string, string> = {}) =>
+      app.request(path, { headers: { authorization: `Bearer ${adminKey}`, ...headers } }),
     advance: (ms: number) => {
       now += ms;
+    },
+    /** The time moves on, and what sleeps until then wakes and takes its next steps. */
+    passTime: async (ms: number) => {
+      now += ms;
+      for (const { until, wake } of sleepers) if (until <= now) wake();
+      for (let turns = 0; turns < 5; turns++) await new Promise((next) => setImmediate(next));
     },
     /** A key of a user's own. */
     keyFor: async (userId: string): Promise<string> =>
       (await request("POST", "/v1/keys", { body: { userId } })).json.key,
   };
+}
+
+function takeEnds(sent: WorkMessage[]): WorkMessage[] {
+  const ends = sent.filter(({ kind }) => kind === "ended");
+  sent.splice(0, sent.length, ...sent.filter(({ kind }) => kind !== "ended"));
+  return ends;
 }
 
 /** What is counted is by what the catalogue says, and by no value that it does not know. */

@@ -57,9 +57,18 @@ describe("silence", () => {
   });
 
   it.each([
-    ["output that could not be delivered", { lastOutputAt: undefined, undelivered: true, activity: "none" }],
-    ["an agent that waits for its model", { lastOutputAt: undefined, undelivered: false, activity: "model" }],
-    ["an agent that waits for a tool", { lastOutputAt: undefined, undelivered: false, activity: "tool" }],
+    [
+      "output that could not be delivered",
+      { at: undefined, lastOutputAt: undefined, undelivered: true, activity: "none" },
+    ],
+    [
+      "an agent that waits for its model",
+      { at: undefined, lastOutputAt: undefined, undelivered: false, activity: "model" },
+    ],
+    [
+      "an agent that waits for a tool",
+      { at: undefined, lastOutputAt: undefined, undelivered: false, activity: "tool" },
+    ],
   ] as const)("is not %s", async (_what, state) => {
     const { id, process } = await running({ limits: { inactivityMs: 5000 } });
     process.state = state;

@@ -58,7 +58,7 @@ describe("a webhook", () => {
     const delays: (number | undefined)[] = [];
     const { send } = api.deps.work;
     api.deps.work.send = async (message, delayMs) => {
-      if (message.kind === "webhook") delays.push(delayMs);
+      if (message.kind === "webhook" && delayMs !== undefined) delays.push(delayMs);
       await send(message, delayMs);
     };
     for (let i = 0; i < limits.webhookRetryMs.length; i++) await api.work();

@@ -18,6 +18,7 @@ const allowed: readonly { actions: readonly string[]; on: (stack: Stack) => stri
       "dynamodb:UpdateItem",
       "dynamodb:DeleteItem",
       "dynamodb:Query",
+      "dynamodb:BatchGetItem",
     ],
     on: (stack) => [arn(stack, "dynamodb", "table/concierge-*")],
     why: "The name of a table ends in letters of SST's choice; its indexes are below it.",

@@ -1,10 +1,12 @@
 import type { Stack } from "aws-cdk-lib";
+import { edgeGrants } from "./edge-grants.ts";
+import { stateGrants } from "./state-grants.ts";
 
 export interface DeployGrant {
   actions: readonly string[];
   on: readonly string[];
   when?: Record<string, Record<string, string | string[]>>;
-  /** Why a wildcard in it can not be helped, where it is another reason than a name that is not known yet. */
+  /** Why it needs a wildcard, where the reason is not a name that is not known yet. */
   why?: string;
 }
 
@@ -27,40 +29,9 @@ export function deployGrants({ stack, stage, boundaryArn }: Around): Record<stri
   const withBoundary = { StringEquals: { "iam:PermissionsBoundary": boundaryArn } };
   const functions = of("lambda", `function:${named}`);
   const roles = global("iam", `role/${named}`);
-  const { partition } = stack;
 
   return {
-    state: [
-      {
-        actions: [
-          "s3:CreateBucket",
-          "s3:ListBucket",
-          "s3:GetBucketLocation",
-          "s3:PutBucketVersioning",
-          "s3:PutBucketPublicAccessBlock",
-          "s3:PutBucketNotification",
-          "s3:PutLifecycleConfiguration",
-          "s3:GetObject",
-          "s3:PutObject",
-          "s3:DeleteObject",
-        ],
-        on: ["sst-state-*", "sst-asset-*"].flatMap((bucket) => [
-          `arn:${partition}:s3:::${bucket}`,
-          `arn:${partition}:s3:::${bucket}/*`,
-        ]),
-        why: "SST's own buckets, one for each region, with a name of SST's choice.",
-      },
-      {
-        actions: ["ssm:GetParameter", "ssm:GetParameters", "ssm:PutParameter", "ssm:DeleteParameter"],
-        on: [of("ssm", "parameter/sst/*")],
-        why: "SST keeps where its state is, and what encrypts it, below /sst.",
-      },
-      {
-        actions: ["ecr:CreateRepository", "ecr:DescribeRepositories", "ecr:PutLifecyclePolicy"],
-        on: [of("ecr", "repository/sst-asset")],
-        why: "SST's own repository, in whichever region the application is.",
-      },
-    ],
+    state: stateGrants({ of, partition: stack.partition, stage }),
     data: [
       {
         actions: [
@@ -149,6 +120,17 @@ export function deployGrants({ stack, stage, boundaryArn }: Around): Record<stri
         why: "A mapping has no name before it is made; the condition holds it to this stage's functions.",
       },
       {
+        actions: ["lambda:TagResource", "lambda:UntagResource"],
+        on: [of("lambda", "event-source-mapping:*")],
+        when: {
+          StringEqualsIfExists: {
+            "aws:RequestTag/sst:stage": stage,
+            "aws:ResourceTag/sst:stage": stage,
+          },
+        },
+        why: "A mapping's id is AWS's choice; SST tags each with its stage as it makes it.",
+      },
+      {
         actions: ["lambda:GetEventSourceMapping", "lambda:ListTags", "logs:DescribeLogGroups"],
         on: ["*"],
         why: "These look, and AWS takes no narrower resource for them.",
@@ -198,6 +180,7 @@ export function deployGrants({ stack, stage, boundaryArn }: Around): Record<stri
           "iam:ListInstanceProfilesForRole",
           "iam:UpdateAssumeRolePolicy",
           "iam:UpdateRole",
+          "iam:UpdateRoleDescription",
           "iam:TagRole",
           "iam:UntagRole",
         ],
@@ -216,12 +199,16 @@ export function deployGrants({ stack, stage, boundaryArn }: Around): Record<stri
         actions: [
           "cloudwatch:PutMetricAlarm",
           "cloudwatch:DeleteAlarms",
-          "cloudwatch:DescribeAlarms",
           "cloudwatch:TagResource",
           "cloudwatch:UntagResource",
           "cloudwatch:ListTagsForResource",
         ],
         on: [of("cloudwatch", `alarm:${named}`)],
+      },
+      {
+        actions: ["cloudwatch:DescribeAlarms"],
+        on: [of("cloudwatch", "alarm:*")],
+        why: "It looks, and AWS may ask for it on all alarms, also when one is named.",
       },
       {
         actions: ["cloudwatch:PutDashboard", "cloudwatch:GetDashboard", "cloudwatch:DeleteDashboards"],
@@ -232,76 +219,7 @@ export function deployGrants({ stack, stage, boundaryArn }: Around): Record<stri
   };
 }
 
-/** CloudFront's own, which have ids of AWS's choice in place of names: production alone has any. */
-function edgeGrants(a: {
-  of: (service: string, resource: string) => string;
-  global: (service: string, resource: string) => string;
-  functions: string;
-  named: string;
-}): readonly DeployGrant[] {
-  const kinds = [
-    "distribution",
-    "function",
-    "key-value-store",
-    "origin-access-control",
-    "cache-policy",
-    "origin-request-policy",
-    "response-headers-policy",
-  ];
-  return [
-    {
-      actions: [
-        ...["Create", "Update", "Delete", "Get"].map((verb) => `cloudfront:${verb}Distribution`),
-        ...["Create", "Update", "Delete", "Describe", "Publish", "Get"].map(
-          (verb) => `cloudfront:${verb}Function`,
-        ),
-        ...["Create", "Update", "Delete", "Describe"].map((verb) => `cloudfront:${verb}KeyValueStore`),
-        ...["Create", "Update", "Delete", "Get"].map((verb) => `cloudfront:${verb}OriginAccessControl`),
-        ...["Create", "Update", "Delete", "Get"].map((verb) => `cloudfront:${verb}CachePolicy`),
-        "cloudfront:CreateInvalidation",
-        "cloudfront:TagResource",
-        "cloudfront:UntagResource",
-        "cloudfront:ListTagsForResource",
-      ],
-      on: kinds.map((kind) => a.global("cloudfront", `${kind}/*`)),
-      why: "CloudFront's ids are AWS's choice; the account's other distributions belong in another account.",
-    },
-    {
-      actions: [
-        ...["DescribeKeyValueStore", "ListKeys", "GetKey", "PutKey", "DeleteKey", "UpdateKeys"].map(
-          (verb) => `cloudfront-keyvaluestore:${verb}`,
-        ),
-      ],
-      on: [a.global("cloudfront", "key-value-store/*")],
-      why: "The router's routes are in a store whose id is AWS's choice.",
-    },
-    {
-      actions: ["lambda:EnableReplication*", "lambda:GetFunction", "lambda:DisableReplication*"],
-      on: [a.functions, `${a.functions}:*`],
-      why: "CloudFront asks for these three, by these names, to take this stage's signing function to its edges.",
-    },
-    {
-      actions: ["iam:CreateServiceLinkedRole"],
-      on: [a.global("iam", "role/aws-service-role/replicator.lambda.amazonaws.com/*")],
-      when: { StringEquals: { "iam:AWSServiceName": "replicator.lambda.amazonaws.com" } },
-      why: "Lambda makes the role that takes the signing function to the edges, once, by a name of AWS's.",
-    },
-    {
-      actions: [
-        "wafv2:CreateWebACL",
-        "wafv2:UpdateWebACL",
-        "wafv2:DeleteWebACL",
-        "wafv2:GetWebACL",
-        "wafv2:TagResource",
-        "wafv2:UntagResource",
-        "wafv2:ListTagsForResource",
-      ],
-      on: [a.of("wafv2", `global/webacl/${a.named}/*`)],
-    },
-  ];
-}
-
-/** Whoever deploys can not loosen what binds him, nor get himself another way in. */
+/** A deploy role cannot loosen what binds it, and cannot make itself another way in. */
 export function forbidden({ stack, boundaryArn }: Around): readonly DeployGrant[] {
   const global = (resource: string) => `arn:${stack.partition}:iam::${stack.account}:${resource}`;
   return [

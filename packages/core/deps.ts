@@ -25,6 +25,16 @@ export interface Deps {
   timers: Timers;
   flags: FlagReader;
   metrics: Metrics;
+  /**
+   * How much time is left for the work under way: the function that runs it writes the outcome after that, and is killed
+   * soon after. A call to the provider or a git remote takes no longer. Never negative; without a limit it is infinite.
+   */
+  timeLeftMs(): number;
+  /**
+   * Runs work with less time than is left: its calls to the provider and to git remotes fail once it is over. Work that
+   * does not call them is not ended.
+   */
+  limitTime<T>(ms: number, work: () => Promise<T>): Promise<T>;
 }
 
 /** What the verbs that handle secrets are given besides. */
@@ -49,6 +59,7 @@ export interface RoomDeps {
   provider: Provider;
   flags: FlagReader;
   metrics: Metrics;
+  timeLeftMs: Deps["timeLeftMs"];
 }
 
 /** What the verbs that only ask for rooms are given besides. */
@@ -80,12 +91,16 @@ export interface AgentSecret {
   scheme?: string | undefined;
 }
 
+/** What tells of their ends. */
+export interface WebhookDeps extends SealingDeps {
+  webhooks: Webhooks;
+}
+
 /** What begins them. */
 export interface LaunchDeps extends SandboxDeps, SealingDeps, SessionDeps {
   /** The runner's program, as it is uploaded. */
   runner: string;
   agents: Readonly<Record<Agent, AgentAccess>>;
-  webhooks: Webhooks;
   /** Where runners reach the api. */
   callbackUrl: string;
   /** By which logs find what belongs together: the runner calls back with it. */

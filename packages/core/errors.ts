@@ -37,16 +37,27 @@ export class AppError extends Error {
   }
 }
 
+/**
+ * Why a call to the provider failed. Only `gone` and `stopped` say something about the sandbox. Both are evidence that
+ * nothing of the session runs any more, so an adapter throws them only after a look-up confirmed them. Every other kind
+ * leaves the state of the sandbox unknown, and unknown is never good news.
+ *
+ * - `gone`: the sandbox (or the snapshot) does not exist.
+ * - `stopped`: the sandbox exists, but the session that was asked does not run. The sandbox can be resumed.
+ * - `throttled`: the provider is busy. `retryAfterMs` says how long it wants to be left alone.
+ * - `transient`: no usable answer, or one that will be different soon. The call may have had its effect.
+ * - `refused`: the provider will not do it. The same call fails again.
+ */
 export type ProviderFailure = "gone" | "stopped" | "throttled" | "transient" | "refused";
 
-/** A provider's failure, classified by type and status, never by its text. */
+/** A failed call to the provider, classified by type, status and code, never by the text of the error. */
 export class ProviderError extends Error {
   readonly kind: ProviderFailure;
 
-  /** How long it asked to be left alone. */
+  /** How long the provider asked to be left alone. */
   readonly retryAfterMs: number | undefined;
 
-  /** The command that was to be run had begun: to run it again would be to run it twice. */
+  /** The command had started before the call failed. Running it again would run it twice. */
   readonly hasBegun: boolean;
 
   constructor(

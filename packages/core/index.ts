@@ -1,4 +1,5 @@
 export { type Base, baseSchema, baseViewSchema } from "./base/schema.ts";
+export { bounds, cutTo } from "./bounds.ts";
 export { type Config, ConfigError, parseConfig, required } from "./config.ts";
 export { type Counters, costsSchema, type UsageRecord } from "./cost/schema.ts";
 export type {
@@ -11,6 +12,7 @@ export type {
   SandboxDeps,
   SealingDeps,
   SessionDeps,
+  WebhookDeps,
 } from "./deps.ts";
 export {
   AppError,
@@ -78,5 +80,5 @@ export {
   type Task,
   taskSchema,
 } from "./task/schema.ts";
-export { taskViewSchema, viewTask } from "./task/view.ts";
+export { showTask, taskViewSchema } from "./task/view.ts";
 export { type WebhookEvent, webhookEventSchema } from "./webhook/schema.ts";

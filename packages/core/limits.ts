@@ -31,12 +31,25 @@ export const terminateRetryMaxMs = minute;
 
 /** How long a granted push may take before its outcome is looked up. */
 export const finalizeMs = minute;
+/** The remote is asked about a push for this long; then the turn ends with the outcome unknown. */
+export const finalizeGiveUpMs = 15 * minute;
+
+/** So many sweeps in a row may go unanswered before the sandbox is deleted instead. */
+export const unansweredSweepsMax = 3;
 
 /** Timers go first; the reaper looks this much later at what they should have seen to. */
 export const reaperSlackMs = 5 * second;
 
-/** An agent may say that it waits for its model or a tool for this long, and not be taken for silent. */
+/** Without any output, a wait for the model or a tool counts as work for this long; then it counts as hung. */
 export const activityCapMs = 15 * minute;
+/** A turn whose sandbox could not be asked about its silence is asked about again after this. */
+export const silenceRetryMs = 30 * second;
+
+/** When the reaper does what follows a turn's end, if no worker has. */
+export const followUpDueMs = 10 * second;
+/** The reaper comes back to an item it could not finish after this, doubled each time up to the second. */
+export const reapRetryMs = minute;
+export const reapRetryMaxMs = 15 * minute;
 
 /** A warm sandbox with less life than this is not worth keeping, and how many are made in one sweep. */
 export const warmLifeMs = 10 * minute;
@@ -80,9 +93,27 @@ export const replayPartMaxBytes = 6 * 1024;
 /** How long after each failure a webhook is tried again; then it is a dead letter. */
 export const webhookRetryMs = [5, 30, 120, 600, 900].map((seconds) => seconds * second);
 
+/** How many variables of a sandbox are told by name, and how much of a name or version. */
+export const environmentNamesMax = 200;
+export const environmentNameMaxLength = 200;
+
 /** What a conversation may have. */
 export const turnsMax = 200;
 export const phasesKept = 60;
+export const noticesKept = 40;
+/** Take-overs of one turn that are kept as phases; later ones only show as progress. */
+export const takeOversKept = 10;
+/** More notices than this are not added for webhooks that failed; those of the turn itself still are. */
+export const noticesMax = 60;
+/** Room for those of the turn itself, and for webhooks that fail at the same moment. */
+export const noticesSlack = 20;
+/** The longest text of an error, and of a notice. */
+export const errorDetailMaxBytes = 4000;
+export const noticeDetailMaxBytes = 300;
+/** What an agent says at its end. */
+export const resultTextMaxLength = 4000;
+/** A prompt up to this size is part of the task's item; a longer one is only in an item of its own. */
+export const inlinePromptMaxBytes = 1024;
 
 export const taskRetentionMs = 30 * day;
 export const sessionRetentionMs = 30 * day;
@@ -92,7 +123,15 @@ export const promptMaxBytes = 128 * 1024;
 export const envMaxNames = 64;
 export const envMaxBytes = 32 * 1024;
 export const metadataMaxKeys = 16;
+export const metadataKeyMaxLength = 64;
+export const metadataValueMaxLength = 512;
+export const repoUrlMaxLength = 1024;
+export const branchMaxLength = 200;
+export const webhookUrlMaxLength = 2048;
+export const hostsMax = 50;
+export const hostMaxLength = 253;
 export const bodyMaxBytes = 1024 * 1024;
 
-/** One batch of output: under the table's limit for an item, with room for what goes around it. */
-export const batchMaxBytes = 300 * 1024;
+/** One batch of output, as in the runner's protocol. It is one item, which stays under 200 KB with what goes around it. */
+export const batchMaxBytes = 144 * 1024;
+export const batchMaxChunks = 1000;

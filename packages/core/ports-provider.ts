@@ -25,7 +25,7 @@ export interface Execution {
 }
 
 export interface ExecutionResult {
-  /** None where it was killed because its time was over. */
+  /** Null if the command was killed because its time was over. */
   exitCode: number | null;
   stdout: string;
   stderr: string;
@@ -46,12 +46,21 @@ export interface SandboxFile {
   content: string | Uint8Array;
 }
 
-/** What a turn's runner last wrote of itself. */
+/** What a turn's runner last wrote about itself. */
 export interface RunnerState {
+  /** When the runner wrote this. Older runners do not say. */
+  at: number | undefined;
   lastOutputAt: number | undefined;
   /** It has output that it could not deliver. */
   undelivered: boolean;
   activity: "none" | "model" | "tool";
+}
+
+export interface RunnerReport {
+  /** What the provider says about the command that launched the runner. `unknown`: it does not know the command. */
+  launch: "running" | "exited" | "unknown";
+  /** Nothing if the runner has not written its state yet, or if the state cannot be read. */
+  state: RunnerState | undefined;
 }
 
 export interface NetworkPolicy {
@@ -69,7 +78,11 @@ export interface SweepOptions {
 
 /** A sandbox provider. Nothing here but `resume` brings a stopped sandbox back. Failures are `ProviderError`s. */
 export interface Provider {
-  /** A sandbox that keeps its files when its time is over, empty or with a snapshot's files. */
+  /**
+   * A sandbox that keeps its files when its time is over, empty or with a snapshot's files. If a sandbox of this name
+   * already runs with these tags, that one is returned: the SDK repeats a create whose answer was lost. Any other use
+   * of the name is `refused`. `gone` means the snapshot.
+   */
   create(options: {
     name: string;
     tags: Record<string, string>;
@@ -81,9 +94,12 @@ export interface Provider {
   resume(name: string): Promise<LiveSandbox>;
   /** Stops the sandbox and keeps its files, for so long, for others to be made from. */
   snapshot(sandbox: SandboxRef, keepMs: number): Promise<string>;
-  /** One that does not exist is as good as deleted. */
+  /** Succeeds if there is no such snapshot. */
   deleteSnapshot(id: string): Promise<void>;
-  /** Runs a command to its end, or to its time's. A failure says whether it had begun. */
+  /**
+   * Runs a command until it ends, or kills it when its time is over. A failure says whether the command had started.
+   * If the kill itself fails, so does the call: the command may still run.
+   */
   exec(sandbox: SandboxRef, execution: Execution): Promise<ExecutionResult>;
   /** The sandboxes that carry the stage's tag, a page at a time. */
   list(tags: { stage: string }, cursor?: string): Promise<Page<ListedSandbox>>;
@@ -102,11 +118,11 @@ export interface Provider {
    * Bars the turn's launch, if it has not happened, and kills everything that began with it or after: `clean` when,
    * twice in a row, nothing of it was left. Where another turn's files have been put there since, nothing is touched:
    * a sweep that comes late must not kill the next turn. A launch whose command is not known may only be barred, and
-   * is `alive` where it had happened.
+   * is `alive` where it had happened. If no sweep got to say what it found, this throws `transient`.
    */
   sweep(sandbox: SandboxRef, runDir: string, options?: SweepOptions): Promise<SweepResult>;
-  /** Asks the turn's runner directly, past every callback. */
-  ask(sandbox: SandboxRef, runDir: string): Promise<RunnerState | undefined>;
+  /** Asks the provider about the launch, and reads what the turn's runner wrote, without any callback. */
+  ask(sandbox: SandboxRef, runDir: string, commandId: string | undefined): Promise<RunnerReport>;
   extend(sandbox: SandboxRef, byMs: number): Promise<void>;
   /**
    * Stops the sandbox and deletes it with all it holds, snapshots of it too unless they are to be used; one that does

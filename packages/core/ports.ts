@@ -40,8 +40,12 @@ export interface TaskGuard {
   deadlineAfter?: number;
   /** The credential to clone with has been handed to no other than this one. */
   cloneNonce?: string;
-  /** What this turn used has not been counted. */
+  /** The end of this turn has not been followed up. */
   uncounted?: number;
+  /** So many attempts at its end are on record. */
+  attempts?: number;
+  /** The reaper is to look at it at exactly this time. */
+  dueAt?: number;
 }
 
 export interface TaskChange {
@@ -54,6 +58,9 @@ export interface TaskChange {
     | "startedAt"
     | "usage"
     | "conversation"
+    | "prompt"
+    | "aliveAt"
+    | "reaped"
   )[];
   phase?: Phase;
   notice?: Notice;
@@ -62,6 +69,8 @@ export interface TaskChange {
 /** What must hold of a session: who has it (`null`: nobody ever had), and its epoch where the write is fenced. */
 export interface SessionGuard {
   lease?: Lease | null;
+  /** The turn that has it, however often its lease was renewed. */
+  holder?: { taskId: string; turn: number };
   epoch?: number;
   /** Nobody extends or moves its sandbox at this time. */
   notBusyAt?: number;
@@ -79,13 +88,13 @@ export interface SessionChange {
   set?: Partial<Omit<Session, "userId" | "key" | "createdAt">>;
   remove?: readonly (
     | "sandbox"
-    | "tombstones"
     | "lost"
     | "snapshotId"
     | "dueAt"
     | "deletedAt"
     | "environment"
     | "usedUntil"
+    | "isIdle"
   )[];
 }
 
@@ -93,6 +102,13 @@ export interface Page<T> {
   items: T[];
   /** The id to go on after; none at the end. */
   next: string | undefined;
+}
+
+/** Where a prompt is kept: the turn, and the key of the request that made it. */
+export interface PromptPosition {
+  turn: number;
+  /** None where it was written before requests had keys. */
+  key: string | undefined;
 }
 
 /** Where a reader of a task's records stands: after this record, or at the beginning. */
@@ -113,21 +129,31 @@ export interface Store {
   getTask(id: string): Promise<Task | undefined>;
   createTask(task: Task): Promise<Outcome<Task>>;
   changeTask(id: string, guard: TaskGuard, change: TaskChange): Promise<Outcome<Task>>;
+  /**
+   * A page of a user's tasks, newest first. A bounded number of requests: where few tasks pass the filter, a page may be
+   * short, or empty, and still have a next one.
+   */
   listTasks(
     userId: string,
     options: { limit: number; after?: string; status?: Status; sessionKey?: string },
   ): Promise<Page<Task>>;
-  /** Ids of tasks that are due; from an index, so each must be read again before anything is done to it. */
-  listDueTasks(now: number, limit: number): Promise<string[]>;
-  /** The same of sessions, the least recently used first. */
+  /**
+   * Tasks that are due, the longest due first; from an index, so each must be read again before anything is done to it.
+   * A bounded number of requests, however many are due.
+   */
+  listDueTasks(now: number, limit: number): Promise<{ id: string; userId: string }[]>;
+  /** The same of sessions. */
   listDueSessions(now: number, limit: number): Promise<{ userId: string; key: string }[]>;
+  /** Sessions that no turn has, the least recently used first, of one user or of all; from an index, as above. */
+  listIdleSessions(limit: number, userId?: string): Promise<{ userId: string; key: string }[]>;
 
   /** Records are written before what commits them (`outputSeq`), and writing one again changes nothing. */
   putRecord(taskId: string, record: EventRecord, expiresAt: number): Promise<void>;
-  /** What was asked in a turn, for as long as the task is kept. */
-  putPrompt(taskId: string, turn: number, prompt: string, expiresAt: number): Promise<void>;
-  /** What was asked before a turn, in order. */
-  readPrompts(taskId: string, beforeTurn: number): Promise<{ turn: number; prompt: string }[]>;
+  /** What a request asked of a turn, for as long as the task is kept. Requests that race for a turn each have their own. */
+  putPrompt(taskId: string, position: PromptPosition, prompt: string, expiresAt: number): Promise<void>;
+  getPrompt(taskId: string, position: PromptPosition): Promise<string | undefined>;
+  /** What was asked before a turn, in order, by every request that raced for one. */
+  readPrompts(taskId: string, beforeTurn: number): Promise<(PromptPosition & { prompt: string })[]>;
   /** A page of records in order, from `from` on, itself included. */
   readRecords(
     taskId: string,
@@ -138,8 +164,6 @@ export interface Store {
   getSession(userId: string, key: string): Promise<Session | undefined>;
   /** A user's, newest first, without those that were deleted. */
   listSessions(userId: string, options: { limit: number; after?: string }): Promise<Page<Session>>;
-  /** Those that have a sandbox, from an index: good for a count, and to be read again before anything is done. */
-  listHoldingSessions(): Promise<Session[]>;
   /** Creates the session where there is none and the guard asks for no lease. */
   changeSession(
     userId: string,
@@ -156,12 +180,14 @@ export interface Store {
   changeWarm(name: string, from: WarmSandbox["state"], sandbox: WarmSandbox): Promise<boolean>;
   deleteWarm(name: string, from: WarmSandbox["state"]): Promise<boolean>;
   getWarm(name: string): Promise<WarmSandbox | undefined>;
-  /** Every slot that is taken, as it is now. */
+  /** Every slot, as it is now. */
   listSlots(): Promise<Slot[]>;
-  /** False where it is taken; with `over`, where it is not that sandbox's any more. */
-  takeSlot(slot: Slot, over?: string): Promise<boolean>;
-  /** False where it is another sandbox's. */
-  freeSlot(number: number, name: string): Promise<boolean>;
+  /** A sandbox has one slot; putting it again changes who has it. */
+  putSlot(slot: Slot): Promise<void>;
+  deleteSlot(name: string): Promise<void>;
+  /** Where the last pass of the reaper stopped in the provider's list; none where it had come to its end. */
+  getReapCursor(): Promise<string | undefined>;
+  putReapCursor(cursor: string | undefined): Promise<void>;
   getBase(): Promise<Base | undefined>;
   /** False where it is not the version that was seen; none was where `seen` is 0. */
   putBase(base: Base, seen: number): Promise<boolean>;
@@ -187,8 +213,9 @@ export type WorkMessage =
   | { kind: "provision"; taskId: string; turn: number; attempt?: number }
   | { kind: "prepare"; userId: string; sessionKey: string; attempt?: number }
   | { kind: "environment"; userId: string; sessionKey: string; epoch: number }
-  | { kind: "usage"; taskId: string; turn: number; userId: string; counters: Counters }
+  | { kind: "ended"; taskId: string; turn: number }
   | { kind: "base"; asked?: boolean }
+  | { kind: "warm" }
   | { kind: "webhook"; taskId: string; turn: number; event: WebhookEvent; attempt?: number }
   | { kind: "release"; userId: string; sessionKey: string; epoch: number };
 
@@ -230,7 +257,7 @@ export interface GitCredential {
 
 /** A git remote, asked without a clone. */
 export interface GitRemote {
-  /** The commit a branch points at; undefined where there is no such branch. */
+  /** The commit a branch points at; undefined where there is no such branch. Throws where the remote does not say. */
   readBranch(url: string, branch: string, credential: GitCredential | undefined): Promise<string | undefined>;
 }
 

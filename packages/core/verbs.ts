@@ -1,20 +1,21 @@
 export { buildBase, getBase, requestBase } from "./base/index.ts";
 export { makeSandbox, type Step } from "./base/make.ts";
-export { addUsage, countUsage, readCosts } from "./cost/index.ts";
+export { addUsage, readCosts } from "./cost/index.ts";
 export { claimWarm } from "./pool/index.ts";
-export { confirmSlot, giveBackSlot, makeUserRoom, takeSlot, takeWarmSlot } from "./pool/slots.ts";
+export { removeLeftovers, requireRoom, takeSlot } from "./pool/slots.ts";
 export { poolSchema, poolStats } from "./pool/stats.ts";
 export { type ReapReport, reap, reapReportSchema } from "./reaper/index.ts";
 export {
   decideLease,
   decideLife,
   decideRoom,
-  giveUp,
+  filesOf,
   type LifeVerdict,
   type RoomVerdict,
   renewed,
+  stillMaking,
 } from "./session/decide.ts";
-export { release, whoHolds } from "./session/release.ts";
+export { mustProbe, release, whoHolds } from "./session/release.ts";
 export {
   deleteSession,
   getSession,
@@ -27,4 +28,5 @@ export {
 export { sessionViewSchema } from "./session/view.ts";
 export * from "./task/index.ts";
 export { fromWorkingDirectory } from "./task/launch.ts";
+export { deliverWebhook } from "./webhook/index.ts";
 export { carryOut } from "./work.ts";

@@ -1,13 +1,13 @@
 import { buildBase } from "./base/index.ts";
-import { countUsage } from "./cost/index.ts";
 import type { LaunchDeps } from "./deps.ts";
 import { NoRoomError, ProviderError } from "./errors.ts";
 import { app } from "./limits.ts";
+import { makeWarm } from "./pool/index.ts";
 import type { WorkMessage } from "./ports.ts";
 import { release } from "./session/release.ts";
 import { retryDelayMs } from "./task/decide.ts";
+import { followUp } from "./task/follow-up.ts";
 import { provision } from "./task/provision.ts";
-import { deliver } from "./webhook/index.ts";
 
 type Message<Kind extends WorkMessage["kind"]> = Extract<WorkMessage, { kind: Kind }>;
 
@@ -20,16 +20,25 @@ export async function carryOut(deps: LaunchDeps, message: WorkMessage): Promise<
       return await prepare(deps, message);
     case "environment":
       return await lookAround(deps, message);
-    case "usage":
-      return await countUsage(deps, message);
+    case "ended":
+      return await followUpTurn(deps, message);
+    case "warm":
+      return await makeWarm(deps);
     case "release":
       await release(deps, message);
       return;
     case "base":
       return await buildBase(deps, message);
     case "webhook":
-      return await deliver(deps, message);
+      // The version before this one sent these to the workers' queue; where they go is the queue adapter's to know.
+      return await deps.work.send(message);
   }
+}
+
+/** A turn that has been continued since was followed up before it was. */
+async function followUpTurn(deps: LaunchDeps, { taskId, turn }: Message<"ended">): Promise<void> {
+  const task = await deps.store.getTask(taskId);
+  if (task?.turn === turn) await followUp(deps, task);
 }
 
 const prepareTries = 10;

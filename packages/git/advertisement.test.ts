@@ -25,4 +25,13 @@ describe("a remote's refs", () => {
   it("are not read out of something else", () => {
     expect(() => findRef(Buffer.from("<html>"), "refs/heads/main")).toThrow();
   });
+
+  it("are unknown where the answer was cut off, and a name that was cut is not taken for a whole one", () => {
+    const cut = (end: string) => answer.subarray(0, answer.indexOf(end));
+    expect(() => findRef(cut("-2\n"), "refs/heads/main-2")).toThrow("cut off");
+    expect(() => findRef(Buffer.from(`${line("# service\n")}0000${line("").slice(0, 2)}`), "x")).toThrow();
+    const alone = Buffer.from(`${line(`${commit("b")} refs/heads/main-2\n`)}`);
+    expect(() => findRef(alone.subarray(0, alone.indexOf("-2")), "refs/heads/main")).toThrow("cut off");
+    expect(findRef(cut("-2\n"), "refs/heads/main")).toBe(commit("a"));
+  });
 });

@@ -67,14 +67,19 @@ function readCall(target: string, body: Readonly<Record<string, unknown>>): Call
   const [service = "", operation = ""] = target.split(".");
   if (service.startsWith("DynamoDB_")) {
     const index = typeof body.IndexName === "string" ? `/index/${body.IndexName}` : "";
-    const resource = onOneTable.includes(operation)
-      ? arn("dynamodb", `table/${body.TableName}${index}`)
-      : "*";
+    const table = onOneTable.includes(operation) ? body.TableName : onlyTable(body.RequestItems);
+    const resource = table === undefined ? "*" : arn("dynamodb", `table/${table}${index}`);
     return { action: `dynamodb:${operation}`, resource };
   }
   const queue = typeof body.QueueUrl === "string" ? body.QueueUrl.split("/").at(-1) : undefined;
   // A batch takes the permission of the one.
   return { action: `sqs:${operation.replace(/Batch$/, "")}`, resource: queue ? arn("sqs", queue) : "*" };
+}
+
+/** A batch of reads names its tables by its items: one, or it is on several. */
+function onlyTable(requestItems: unknown): string | undefined {
+  const [table, ...others] = Object.keys(requestItems ?? {});
+  return others.length === 0 ? table : undefined;
 }
 
 function allowedBy(grants: readonly Grant[], topology: Topology): Record<string, string[]> {

@@ -3,6 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { bundling, topology } from "../../infra/topology.ts";
+import { checkVariables, VariablesError } from "../../infra/variables.ts";
 import { bundleFunctions, ROOT } from "./bundle.ts";
 import { type BundleSize, sizeOf } from "./bundle-size.ts";
 
@@ -23,6 +24,11 @@ export async function main(args: string[]): Promise<number> {
     say(HELP);
     return 0;
   }
+  const tooLarge = findTooLarge();
+  if (tooLarge) {
+    process.stderr.write(`${tooLarge}\n`);
+    return 1;
+  }
   const bundles = await bundleFunctions(topology, join(ROOT, bundling.directory));
   const sizes = sizesOf(bundles);
   say(formatSizes(sizes));
@@ -33,6 +39,18 @@ export async function main(args: string[]): Promise<number> {
   const grown = findGrown(sizes, await recordedSizes());
   if (grown.length > 0) say(`${grown.join("\n")}\nIf that is meant: npm run build -- --update\n`);
   return 0;
+}
+
+/** Lambda would refuse it in the middle of a deploy. */
+function findTooLarge(): string | undefined {
+  try {
+    for (const [name, definition] of Object.entries(topology.functions))
+      checkVariables(name, definition, process.env);
+    return undefined;
+  } catch (error) {
+    if (error instanceof VariablesError) return error.message;
+    throw error;
+  }
 }
 
 export type Sizes = Record<string, BundleSize>;

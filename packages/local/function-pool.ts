@@ -13,7 +13,7 @@ const WAIT_FOR_PROCESS_MS = 10_000;
 const GRACE_MS = 2000;
 const NOTICE_DEATH_MS = 500;
 
-export type Failure = "unavailable" | "died" | "timed_out" | "function_error" | "cancelled";
+export type Failure = "unavailable" | "died" | "timed_out" | "function_error";
 
 export class InvocationError extends Error {
   readonly failure: Failure;
@@ -29,6 +29,8 @@ export interface FunctionPoolOptions {
   definition: FunctionDefinition;
   env: Record<string, string>;
   processes: number;
+  /** What stands for Lambda's runtime: a module that is told as `children/function.ts` is. */
+  runtime?: URL | undefined;
   /** Of the compiled modules. */
   cacheDir: string;
   log: (line: string) => void;
@@ -36,7 +38,9 @@ export interface FunctionPoolOptions {
 
 export type FunctionPool = ReturnType<typeof startFunctionPool>;
 
-export function startFunctionPool({ name, definition, env, processes, cacheDir, log }: FunctionPoolOptions) {
+export function startFunctionPool(options: FunctionPoolOptions) {
+  const { name, definition, env, processes, cacheDir, log } = options;
+  const { runtime = new URL("./children/function.ts", import.meta.url) } = options;
   // Any local process can reach a function's port; only the host knows what to say there.
   const token = randomBytes(32).toString("base64url");
   const agent = new Agent({ keepAlive: true });
@@ -64,7 +68,7 @@ export function startFunctionPool({ name, definition, env, processes, cacheDir, 
     const spawn = () =>
       startChild({
         name: processName,
-        module: new URL("./children/function.ts", import.meta.url),
+        module: runtime,
         init: { token, cacheDir },
         env,
         cwd: env.LAMBDA_TASK_ROOT,
@@ -83,10 +87,9 @@ export function startFunctionPool({ name, definition, env, processes, cacheDir, 
   async function invoke<Result>(
     event: string,
     consume: (response: IncomingMessage) => Promise<Result>,
-    cancelled?: AbortSignal,
   ): Promise<Result> {
     const running = await pickProcess();
-    const deadline = startDeadline(definition.timeoutMs, cancelled);
+    const deadline = startDeadline(definition.timeoutMs);
     inFlight.set(running, (inFlight.get(running) ?? 0) + 1);
     try {
       const response = await send(running, event, deadline.signal);
@@ -94,7 +97,6 @@ export function startFunctionPool({ name, definition, env, processes, cacheDir, 
       return await consume(response);
     } catch (error) {
       if (error instanceof InvocationError) throw error;
-      if (cancelled?.aborted) throw new InvocationError("cancelled", `${name}: the caller has left`);
       if (deadline.signal.aborted) {
         retire(running);
         throw new InvocationError("timed_out", `${name} timed out after ${definition.timeoutMs} ms`);
@@ -107,7 +109,7 @@ export function startFunctionPool({ name, definition, env, processes, cacheDir, 
       release(running);
     }
     // Nobody was listening any more: the event has not been seen, so the next process may have it.
-    return invoke(event, consume, cancelled);
+    return invoke(event, consume);
   }
 
   function send(running: Running, event: string, signal: AbortSignal): Promise<IncomingMessage> {
@@ -169,17 +171,8 @@ function isRefused(error: unknown): boolean {
 }
 
 /** Not `AbortSignal.timeout`: that keeps its timer, here of minutes, after an invocation of milliseconds. */
-function startDeadline(timeoutMs: number, cancelled: AbortSignal | undefined) {
+function startDeadline(timeoutMs: number) {
   const controller = new AbortController();
-  const abort = () => controller.abort();
-  const timer = setTimeout(abort, timeoutMs);
-  cancelled?.addEventListener("abort", abort);
-  if (cancelled?.aborted) abort();
-  return {
-    signal: controller.signal,
-    clear() {
-      clearTimeout(timer);
-      cancelled?.removeEventListener("abort", abort);
-    },
-  };
+  const timer = setTimeout(() => controller.abort(), timeoutMs);
+  return { signal: controller.signal, clear: () => clearTimeout(timer) };
 }

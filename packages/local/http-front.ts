@@ -42,16 +42,14 @@ async function handle(
   pool: Promise<FunctionPool>,
   log: (line: string) => void,
 ): Promise<void> {
-  const left = new AbortController();
-  response.on("close", () => left.abort());
   try {
     if (!METHODS.has(request.method ?? "")) return refuseMethod(request, response);
     const body = await readBody(request);
     const event = body && JSON.stringify(httpEvent(request, body, new Date()));
     if (!event || Buffer.byteLength(event) > MAX_EVENT_BYTES) return refuseLarge(request, response);
-    await (await pool).invoke(event, (answer) => sendAnswer(answer, response), left.signal);
+    await (await pool).invoke(event, (answer) => sendAnswer(answer, response));
   } catch (error) {
-    if (left.signal.aborted) return;
+    if (request.destroyed && !request.complete) return;
     log(String(error));
     // Once the answer has begun, cutting it is the only way left to say that it is not whole.
     if (response.headersSent) return void response.socket?.destroySoon();
@@ -65,6 +63,7 @@ async function handle(
 const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
 function refuseMethod(request: IncomingMessage, response: ServerResponse): void {
+  response.setHeader("allow", [...METHODS].join(", "));
   refuse(request, response, {
     title: "Method Not Allowed",
     status: 405,
@@ -78,7 +77,6 @@ const ANSWERS: Record<Failure, [number, string]> = {
   died: [502, "Internal Server Error"],
   timed_out: [504, "Gateway Timeout"],
   function_error: [502, "Internal Server Error"],
-  cancelled: [502, "Internal Server Error"],
 };
 
 /** Nothing when there is more of it than Lambda takes. */

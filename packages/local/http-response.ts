@@ -1,7 +1,6 @@
 /** A function's answer, turned back into HTTP. */
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { json } from "node:stream/consumers";
-import { pipeline } from "node:stream/promises";
 import { INTEGRATION_RESPONSE } from "./children/response-stream.ts";
 
 const PRELUDE_END = Buffer.alloc(8);
@@ -29,10 +28,26 @@ export async function sendAnswer(answer: IncomingMessage, response: ServerRespon
   await sendBody(answer, response);
 }
 
+/**
+ * Lambda does not tell a function that its client has left: the function writes on, and what it writes is thrown away.
+ * The same is done here, so that nothing comes to depend on a notice that it would not get.
+ */
 async function sendBody(answer: IncomingMessage, response: ServerResponse): Promise<void> {
-  // `end` also says who destroys `response` on an error: not here, so that what has been sent arrives.
-  await pipeline(answer, response, { end: false });
+  for await (const chunk of answer) {
+    if (response.destroyed) continue;
+    if (!response.write(chunk)) await drainedOrClosed(response);
+  }
   response.end();
+}
+
+function drainedOrClosed(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      response.off("drain", done).off("close", done);
+      resolve();
+    };
+    response.on("drain", done).on("close", done);
+  });
 }
 
 /** The result of a handler that does not stream; one without a `statusCode` is the body itself. */

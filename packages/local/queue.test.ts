@@ -1,4 +1,7 @@
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { GetQueueAttributesCommand, SendMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import type { SQSRecord } from "aws-lambda";
 import { expect, test } from "vitest";
@@ -9,7 +12,8 @@ import type { LocalStackOptions } from "./index.ts";
 
 type Note =
   | { at: "start"; pid: number; underWay: number; records: SQSRecord[] }
-  | { at: "end"; bodies: string[] };
+  | { at: "end"; bodies: string[] }
+  | { at: "late"; went: string };
 
 async function startWorker(
   source: { batchSize?: number; maxConcurrency?: number } = {},
@@ -35,6 +39,11 @@ async function startWorker(
     async starts() {
       const notes = await stack.notes<Note>();
       return notes.filter((note) => note.at === "start");
+    },
+    /** How it went with what was tried when the time was over. */
+    async late() {
+      const notes = await stack.notes<Note>();
+      return notes.flatMap((note) => (note.at === "late" ? note.went : []));
     },
     async ended() {
       const notes = await stack.notes<Note>();
@@ -139,6 +148,31 @@ test("an invocation over its time fails alone: its neighbour ends well, the next
   expect(again.at(-1)?.pid).not.toBe(hung?.pid);
   await until(() => !stack.processes().some(({ pid }) => pid === hung?.pid), "the late process is gone");
   await isEmpty(stack);
+});
+
+test("an invocation over its time changes nothing more, though its neighbours keep its process alive", async () => {
+  let heard = 0;
+  const world = createServer((_request, response) => response.end(String(++heard)));
+  world.listen(0, "127.0.0.1");
+  await once(world, "listening");
+  const { port } = world.address() as AddressInfo;
+  await using stack = await startWorker({}, { timeoutMs: 3000, env: { FIXTURE_GIVEN: String(port) } });
+  await stack.send("late once");
+  const [late] = await starts(stack, 1);
+  await until(
+    async () => Date.now() > Number(late?.records[0]?.attributes.SentTimestamp) + 1500,
+    "a while later",
+  );
+  await stack.send("hold");
+  await starts(stack, 2);
+  await until(() => stack.log.some((line) => line.includes("timed out after 3000 ms")), "the timeout");
+  await writeFile(`${stack.notesFile}.late`, "");
+  await until(async () => (await stack.late()).length === 2, "what the late one tried");
+  expect(await stack.late()).toEqual(["LateError", "LateError"]);
+  expect(heard).toBe(0);
+  await writeFile(`${stack.notesFile}.open`, "");
+  await isEmpty(stack);
+  world.close();
 });
 
 test("no more invocations run at once than the source allows", async () => {

@@ -269,10 +269,10 @@ describe("the engines", () => {
     await using directory = await temporaryDirectory();
     const first = await startFixture({ dataDir: directory.path });
     await first[Symbol.asyncDispose]();
-    const indexes = { other: { hash: "owner", range: "dueAt" } };
+    const indexes = { other: { hash: "owner", range: "dueAt", projection: "all" } };
     const changed = { ...fixtureTopology(), table: { Table: { ...table.Table, indexes } } };
     await expect(startFixture({ dataDir: directory.path, topology: changed as never })).rejects.toThrow(
-      "the data directory's table Table has other keys than the topology: use a fresh --data-dir",
+      "the data directory's table Table has other keys or indexes than the topology: use a fresh --data-dir",
     );
   });
 });

@@ -31,10 +31,14 @@ export interface LocalStackOptions {
   visibilityTimeoutMs?: Readonly<Record<string, number>>;
   /** When a message whose invocation failed is delivered again; AWS waits for the visibility timeout. */
   retryDelayMs?: number;
+  /** Where runners call back, instead of the stack's own address. */
+  callbackUrl?: string;
   /** What functions are handed variables from. */
   env?: Environment;
   /** A directory of the functions' bundles, which are run instead of their sources. */
   bundles?: string;
+  /** Runs the functions instead of our own stand-in for Lambda's runtime. */
+  runtime?: URL;
   /** Asked for until it answers 200. */
   readyPath?: string;
   onLog?: (line: string) => void;
@@ -113,9 +117,9 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
   const keys = aboutKeys(env);
   if (keys) log(keys);
   log("starting the functions");
-  const variables = withDefaults(env, front.url, endpoints.sandbox);
+  const variables = withDefaults(env, options.callbackUrl ?? front.url, endpoints.sandbox);
   const around = { topology, variables, secrets, endpoints, credentials: functions };
-  const pools = startFunctions(code, around, join(dataDir, "cache"), options.apiProcesses ?? 1, log);
+  const pools = startFunctions(code, around, join(dataDir, "cache"), options, log);
   scope.add(() => stopAll(pools));
   front.serve(httpPool(topology, pools));
   await Promise.all(pools.map((pool) => pool.started));
@@ -148,7 +152,7 @@ function startFunctions(
   code: readonly Code[],
   around: Surroundings,
   cacheDir: string,
-  apiProcesses: number,
+  { apiProcesses = 1, runtime }: LocalStackOptions,
   log: (line: string) => void,
 ): FunctionPool[] {
   return code.map((one) =>
@@ -157,6 +161,7 @@ function startFunctions(
       definition: one.definition,
       env: functionEnvironment(one, around),
       cacheDir,
+      runtime,
       processes: one.definition.http ? apiProcesses : 1,
       log,
     }),

@@ -9,10 +9,11 @@ import {
   DescribeTableCommand,
   DynamoDBClient,
   type KeySchemaElement,
+  type Projection,
   ResourceNotFoundException,
   type TableDescription,
 } from "@aws-sdk/client-dynamodb";
-import type { Index, Table, Topology } from "../../infra/topology.ts";
+import type { Index, SecondaryIndex, Table, Topology } from "../../infra/topology.ts";
 import { type Credentials, clientConfig, physicalName } from "./aws.ts";
 
 export async function createTables(
@@ -34,9 +35,9 @@ async function createTable(client: DynamoDBClient, name: string, table: Table): 
   const wanted = definition(name, table);
   const existing = await describe(client, physicalName(name));
   if (!existing) return void (await client.send(new CreateTableCommand(wanted)));
-  if (isDeepStrictEqual(keys(existing), keys(wanted))) return;
+  if (isDeepStrictEqual(keysOf(existing), keysOf(wanted)) && holdsEnough(existing, wanted)) return;
   throw new Error(
-    `the data directory's table ${name} has other keys than the topology: use a fresh --data-dir`,
+    `the data directory's table ${name} has other keys or indexes than the topology: use a fresh --data-dir`,
   );
 }
 
@@ -53,7 +54,7 @@ function definition(name: string, table: Table): CreateTableCommandInput {
   const indexes = Object.entries(table.indexes).map(([IndexName, index]) => ({
     IndexName,
     KeySchema: keySchema(index),
-    Projection: { ProjectionType: "ALL" as const },
+    Projection: projectionOf(index),
   }));
   return {
     TableName: physicalName(name),
@@ -74,8 +75,33 @@ function keySchema(index: Index): KeySchemaElement[] {
   ];
 }
 
-function keys(table: TableDescription | CreateTableCommandInput) {
-  const indexes = table.GlobalSecondaryIndexes ?? [];
-  const pairs = indexes.map(({ IndexName = "", KeySchema }) => [IndexName, KeySchema] as const);
-  return { primary: table.KeySchema, indexes: new Map(pairs) };
+function projectionOf({ projection }: SecondaryIndex): Projection {
+  if (projection === "all") return { ProjectionType: "ALL" };
+  if (projection.length === 0) return { ProjectionType: "KEYS_ONLY" };
+  return { ProjectionType: "INCLUDE", NonKeyAttributes: [...projection] };
+}
+
+type Described = Pick<TableDescription | CreateTableCommandInput, "KeySchema" | "GlobalSecondaryIndexes">;
+
+/** What a table has from its beginning: an engine keeps the indexes that it was given first. */
+function keysOf({ KeySchema: primary, GlobalSecondaryIndexes = [] }: Described) {
+  const indexes = GlobalSecondaryIndexes.map(
+    ({ IndexName = "", KeySchema }) => [IndexName, KeySchema] as const,
+  );
+  return { primary, indexes: new Map(indexes) };
+}
+
+/** Every index holds what is wanted of it; one that holds more, as those of older versions do, is as good. */
+function holdsEnough(existing: Described, wanted: Described): boolean {
+  const held = new Map(
+    (existing.GlobalSecondaryIndexes ?? []).map(({ IndexName, Projection: of }) => [IndexName, of]),
+  );
+  return (wanted.GlobalSecondaryIndexes ?? []).every(({ IndexName, Projection: of }) => {
+    const has = held.get(IndexName);
+    if (has?.ProjectionType === "ALL") return true;
+    const attributes = has?.NonKeyAttributes ?? [];
+    return (
+      of?.ProjectionType !== "ALL" && (of?.NonKeyAttributes ?? []).every((name) => attributes.includes(name))
+    );
+  });
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type Provider, ProviderError, type SandboxRef } from "@concierge/core";
+import type { Provider, SandboxRef } from "@concierge/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 export interface OpenProvider {
@@ -65,10 +65,14 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       await provider.remove(sandbox.name);
     });
 
-    it("refuses a name that is taken", async () => {
-      const { name: taken } = await create();
-      const again = provider.create({ name: taken, tags: { stage }, timeoutMs: 600_000 });
-      await expect(again).rejects.toMatchObject({ kind: "refused" });
+    it("adopts a sandbox that an earlier try of the same create made, while it runs", async () => {
+      const made = await create(2000);
+      const again = (tags: Record<string, string>) =>
+        provider.create({ name: made.name, tags, timeoutMs: 2000 });
+      expect(await again({ app: "contract", stage })).toEqual(made);
+      await expect(again({ app: "another", stage })).rejects.toMatchObject({ kind: "refused" });
+      await stopped(made.name);
+      await expect(again({ app: "contract", stage })).rejects.toMatchObject({ kind: "refused" });
     });
 
     it("lists a stage's, with their tags, over however many pages", async () => {
@@ -80,15 +84,15 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
     it("says of a sandbox that is gone that it is, whatever is asked of it", async () => {
       const sandbox = await create();
       await provider.remove(sandbox.name);
-      const gone = { kind: expect.stringMatching(/^(gone|stopped)$/) };
+      const gone = { kind: "gone" };
       await expect(provider.writeFiles(sandbox, [{ path: "/tmp/x", content: "" }])).rejects.toMatchObject(
         gone,
       );
       await expect(provider.sweep(sandbox, aRunDir())).rejects.toMatchObject(gone);
-      await expect(provider.ask(sandbox, aRunDir())).rejects.toMatchObject(gone);
+      await expect(provider.ask(sandbox, aRunDir(), undefined)).rejects.toMatchObject(gone);
       await expect(provider.extend(sandbox, 1000)).rejects.toMatchObject(gone);
       await expect(provider.exec(sandbox, command)).rejects.toMatchObject({ ...gone, hasBegun: false });
-      await expect(provider.launch(sandbox, aRunDir(), {})).rejects.toBeInstanceOf(ProviderError);
+      await expect(provider.launch(sandbox, aRunDir(), {})).rejects.toMatchObject(gone);
       await expect(provider.resume(sandbox.name)).rejects.toMatchObject(gone);
       await expect(provider.snapshot(sandbox, 60_000)).rejects.toMatchObject(gone);
       expect(await healthOf(sandbox.name)).toBe("gone");
@@ -102,7 +106,7 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
         sandbox: { startedAt: extended.startedAt, expiresAt: extended.expiresAt + 600_000 },
       });
       await stopped(short.name);
-      await expect(provider.exec(short, command)).rejects.toMatchObject({ hasBegun: false });
+      await expect(provider.exec(short, command)).rejects.toMatchObject({ kind: "stopped", hasBegun: false });
       expect(await healthOf(short.name)).toBe("resumable");
       expect(await healthOf(extended.name)).toBe("healthy");
     });
@@ -112,12 +116,13 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       await provider.writeFiles(sandbox, [{ path: "/vercel/sandbox/kept", content: "kept" }]);
       await stopped(sandbox.name);
       const late = provider.writeFiles(sandbox, [{ path: "/tmp/late", content: "" }]);
-      await expect(late).rejects.toMatchObject({ kind: expect.stringMatching(/^(gone|stopped)$/) });
+      await expect(late).rejects.toMatchObject({ kind: "stopped" });
       expect(await healthOf(sandbox.name)).toBe("resumable");
       expect(await listed(sandbox.name)).toMatchObject({ isRunning: false });
 
       const resumed = await provider.resume(sandbox.name);
       expect(resumed.sessionId).not.toBe(sandbox.sessionId);
+      await expect(provider.sweep(sandbox, aRunDir())).rejects.toMatchObject({ kind: "stopped" });
       expect(resumed.expiresAt - resumed.startedAt).toBe(2000);
       expect(await opened.hasFile(resumed, "/vercel/sandbox/kept")).toBe(true);
       await provider.remove(sandbox.name);
@@ -215,9 +220,20 @@ export function providerContract(name: string, open: () => Promise<OpenProvider>
       expect(await opened.isAlive(sandbox, runDir)).toBe(false);
     });
 
-    it("has no word of a runner that never wrote any", async () => {
+    it("says whether the launch still runs, and knows nothing of a launch that never was", async () => {
       const sandbox = await create();
-      expect(await provider.ask(sandbox, aRunDir())).toBeUndefined();
+      const runDir = aRunDir();
+      const unknown = { launch: "unknown", state: undefined };
+      expect(await provider.ask(sandbox, runDir, undefined)).toEqual(unknown);
+      expect(await provider.ask(sandbox, runDir, "cmd_unknown")).toEqual(unknown);
+      const commandId = await launch(sandbox, runDir);
+      await alive(sandbox, runDir).toBe(true);
+      expect(await provider.ask(sandbox, runDir, commandId)).toEqual({ launch: "running", state: undefined });
+      // A launch that came second has ended, but it did not start the runner.
+      const second = await launch(sandbox, runDir);
+      await expect.poll(() => provider.ask(sandbox, runDir, second)).toEqual(unknown);
+      expect(await provider.sweep(sandbox, runDir, { commandId })).toBe("clean");
+      expect(await provider.ask(sandbox, runDir, commandId)).toEqual({ launch: "exited", state: undefined });
     });
   });
 }

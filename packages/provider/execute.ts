@@ -1,15 +1,20 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Execution, ExecutionResult } from "@concierge/core";
-import type { Session } from "@vercel/sandbox";
-import { classified } from "./errors.ts";
+import type { Command } from "@vercel/sandbox";
+import type { InSession } from "./calls.ts";
 
 /** How much longer than the command a call about it may take. */
 const slackMs = 15_000;
+/** How long a command may take to end after a kill that failed: the kill may have been done, and its answer lost. */
+const failedKillGraceMs = 1_000;
 
-/** Runs a command to its end, or kills it when its time is over; of what it says only so much is taken. */
-export async function execute(session: Session, execution: Execution): Promise<ExecutionResult> {
+/**
+ * Runs a command until it ends, or kills it when its time is over. The output is read after the end: the provider keeps
+ * it, and it has been seen to cut streams that are open for minutes.
+ */
+export async function execute(inside: InSession, execution: Execution): Promise<ExecutionResult> {
   const { cmd, args, cwd, env, timeoutMs, maxBytes } = execution;
-  const signal = AbortSignal.timeout(timeoutMs + slackMs);
-  const command = await classified("run a command", () =>
+  const command = await inside.call("run a command", (session, signal) =>
     session.runCommand({
       cmd,
       args: [...args],
@@ -19,31 +24,58 @@ export async function execute(session: Session, execution: Execution): Promise<E
       signal,
     }),
   );
-  const overdue = setTimeout(
-    () => void command.kill("SIGKILL", { abortSignal: signal }).catch(() => {}),
-    timeoutMs,
+  const exitCode = await endOf(inside, command, timeoutMs);
+  const said = await inside.call(
+    "read a command's output",
+    (_session, signal) => collect(command, maxBytes, signal),
+    { hasBegun: true },
   );
-  const began = performance.now();
+  return { ...said, exitCode };
+}
+
+/** The exit code, or null if the command's time was over. A kill that fails is a failure: the command may still run. */
+async function endOf(inside: InSession, command: Command, timeoutMs: number): Promise<number | null> {
+  const done = new AbortController();
+  const unlessDone = (signal: AbortSignal) => AbortSignal.any([signal, done.signal]);
+  let isOver = false;
+  const end = inside.call(
+    "wait for a command",
+    (_session, signal) => command.wait({ signal: unlessDone(signal) }),
+    { hasBegun: true, timeoutMs: timeoutMs + slackMs },
+  );
+  const killWhenOver = async () => {
+    await delay(timeoutMs, undefined, { signal: done.signal });
+    isOver = true;
+    try {
+      await inside.call(
+        "kill a command",
+        (_session, signal) => command.kill("SIGKILL", { abortSignal: unlessDone(signal) }),
+        { hasBegun: true, timeoutMs: slackMs },
+      );
+    } catch (error) {
+      await delay(failedKillGraceMs, undefined, { signal: done.signal });
+      throw error;
+    }
+    return await end;
+  };
   try {
-    const [said, { exitCode }] = await Promise.all([
-      classified("read a command's output", () => collect(command, maxBytes), { hasBegun: true }),
-      classified("wait for a command", () => command.wait({ signal }), { hasBegun: true }),
-    ]);
-    const isOver = performance.now() - began >= timeoutMs;
-    return { ...said, exitCode: isOver ? null : exitCode };
+    const { exitCode } = await Promise.race([end, killWhenOver()]);
+    return isOver ? null : exitCode;
   } finally {
-    clearTimeout(overdue);
+    done.abort();
   }
 }
 
 async function collect(
-  command: Awaited<ReturnType<Session["getCommand"]>>,
+  command: Command,
   maxBytes: number,
+  signal: AbortSignal,
 ): Promise<Omit<ExecutionResult, "exitCode">> {
   const texts = { stdout: "", stderr: "" };
   const left = { stdout: maxBytes, stderr: maxBytes };
   let truncated = false;
-  for await (const { stream, data } of command.logs()) {
+  using logs = command.logs({ signal });
+  for await (const { stream, data } of logs) {
     const bytes = Buffer.byteLength(data);
     const kept = bytes <= left[stream] ? data : Buffer.from(data).subarray(0, left[stream]).toString("utf8");
     texts[stream] += kept;

@@ -15,6 +15,8 @@ export interface MemoryProcess {
   runDir: string;
   env: Readonly<Record<string, string>>;
   alive: boolean;
+  /** The runner itself was killed; what it started lives on. */
+  hasLostRunner?: boolean;
   state: RunnerState | undefined;
 }
 
@@ -26,6 +28,8 @@ interface MemorySandbox extends LiveSandbox {
   files: Map<string, string>;
   /** By run directory: a launch, or the bar that a sweep put in its place. */
   launches: Map<string, MemoryProcess | "barred">;
+  /** By command id: what each launch started. One that came second started nothing. */
+  commands: Map<string, MemoryProcess>;
   /** The turn whose files were put there last. */
   current: string | undefined;
   policy?: NetworkPolicy;
@@ -98,18 +102,23 @@ export function createMemoryProvider({
       startedAt,
       expiresAt: startedAt + timeoutMs,
       launches: new Map(),
+      commands: new Map(),
       current: undefined,
     };
   };
   const inside = ({ name, sessionId }: { name: string; sessionId: string }): MemorySandbox => {
     const sandbox = running(name);
-    if (sandbox?.sessionId !== sessionId) throw new ProviderError("gone", `The sandbox ${name} is gone.`);
-    return sandbox;
+    if (sandbox?.sessionId === sessionId) return sandbox;
+    if (known(name)) throw new ProviderError("stopped", `The session of the sandbox ${name} has ended.`);
+    throw new ProviderError("gone", `The sandbox ${name} is gone.`);
   };
 
   const provider: Provider = {
     async create({ name, tags, timeoutMs, snapshotId }) {
-      if (known(name)) throw new ProviderError("refused", `There is a sandbox ${name} already.`);
+      const taken = known(name);
+      const isOurs = taken && Object.entries(tags).every(([tag, value]) => taken.tags[tag] === value);
+      if (isOurs && taken.state === "running") return live(taken);
+      if (taken) throw new ProviderError("refused", `There is a sandbox ${name} already.`);
       const files = snapshotId === undefined ? new Map<string, string>() : snapshots.get(snapshotId);
       if (!files) throw new ProviderError("gone", `There is no snapshot ${snapshotId}.`);
       const createdAt = clock.now();
@@ -174,13 +183,15 @@ export function createMemoryProvider({
     },
 
     async launch(ref, runDir, env) {
-      const { name, launches } = inside(ref);
+      const { name, launches, commands } = inside(ref);
       if (launches.has(runDir)) return "a launch that came second";
+      const commandId = `command ${commands.size + 1} of ${ref.sessionId}`;
       const process: MemoryProcess = { sandbox: name, runDir, env, alive: true, state: undefined };
       launches.set(runDir, process);
+      commands.set(commandId, process);
       processes.push(process);
       onLaunch(process);
-      return `command ${processes.length}`;
+      return commandId;
     },
 
     async sweep(ref, runDir, { evenIfSuperseded = false } = {}) {
@@ -196,9 +207,13 @@ export function createMemoryProvider({
       return "clean";
     },
 
-    async ask(ref, runDir) {
-      const launched = inside(ref).launches.get(runDir);
-      return launched === undefined || launched === "barred" ? undefined : launched.state;
+    async ask(ref, runDir, commandId) {
+      const { launches, commands } = inside(ref);
+      const launched = launches.get(runDir);
+      const state = launched === undefined || launched === "barred" ? undefined : launched.state;
+      const process = commandId === undefined ? undefined : commands.get(commandId);
+      if (!process) return { launch: "unknown", state };
+      return { launch: process.alive && !process.hasLostRunner ? "running" : "exited", state };
     },
 
     async extend(ref, byMs) {

@@ -3,12 +3,12 @@ import { mkdtemp, mkdtempDisposable, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { APIError, Sandbox, StreamError } from "@vercel/sandbox";
+import { Sandbox } from "@vercel/sandbox";
 import { localFetch, startSandboxApi } from "vercel-sandbox-local";
 import { describe, expect, it, vi } from "vitest";
 import { hopping } from "../../test/fixtures/processes.ts";
 import { providerContract } from "./contract.ts";
-import { kindOf } from "./errors.ts";
+import { readRetryAfter } from "./errors.ts";
 import { createMemoryProvider } from "./memory.ts";
 import { readRunnerState } from "./runner-state.ts";
 import { sweepResults, sweepScript } from "./sweep.ts";
@@ -82,10 +82,7 @@ it("a command whose sandbox goes away has begun", async () => {
   const session = await api.session(sandbox.name);
   await expect.poll(() => session.readFileToBuffer({ path: "/tmp/begun" })).not.toBeNull();
   await provider.remove(sandbox.name);
-  await expect(ran).rejects.toMatchObject({
-    kind: expect.stringMatching(/^(gone|stopped)$/),
-    hasBegun: true,
-  });
+  await expect(ran).rejects.toMatchObject({ kind: "gone", hasBegun: true });
 });
 
 describe("a turn that was launched", () => {
@@ -111,13 +108,17 @@ describe("a turn that was launched", () => {
     await using opened = await open();
     const { api, launch, sandbox } = opened;
     const commandId = await launch();
+    // The launcher can be told from here on: a signal that comes before its trap is set ends it without a word.
+    await expect.poll(() => api.runners(sandbox.name, runDir)).toBe(1);
     vi.resetModules();
     vi.doMock("./sdk.ts", () => {
       throw new Error("the SDK was loaded");
     });
     try {
       const fresh = (await import("./vercel.ts")).createVercelProvider(api.options);
-      expect(await fresh.sweep(sandbox, runDir, { commandId })).toBe("clean");
+      // On a busy machine the sweep can take longer than a stop waits for it. Its result can be read then.
+      const swept = () => fresh.sweep(sandbox, runDir, { commandId }).catch(() => "not told in time");
+      await expect.poll(swept, { timeout: 20_000 }).toBe("clean");
       await expect(fresh.sweep(sandbox, runDir)).rejects.toThrow();
     } finally {
       vi.doUnmock("./sdk.ts");
@@ -145,13 +146,18 @@ describe("a turn that was launched", () => {
   it("is not called dead while it forks and ends, again and again", { timeout: 60_000 }, async () => {
     await using directory = await mkdtempDisposable(join(tmpdir(), "concierge-sweep-"));
     const script = `
+      # Read before it begins: on a busy machine one that waits for its turn may have begun a while ago.
+      read -r up _ < /proc/uptime
       ${hopping("mark")}
       sleep 0.1
-      read -r up _ < /proc/uptime
-      sh -c "$0" sh ${directory.path} $((\${up%.*}\${up#*.} - 10))
+      sh -c "$0" sh ${directory.path} \${up%.*}\${up#*.}
       echo $?
       for look in $(seq 300); do
-        for name in /proc/[0-9]*/comm; do read -r name < $name; [ "$name" = perl ] && echo there && exit; done
+        for path in /proc/[0-9]*; do
+          read -r stat < $path/stat; set -- \${stat##*) }
+          # What has no memory any more (field 23) runs nothing: it is being taken down.
+          case $stat in *"(perl)"*) [ "\${21}" != 0 ] && echo there && exit ;; esac
+        done
       done 2>/dev/null`;
     for (let time = 0; time < 12; time++) {
       const args = ["-Urpfm", "--mount-proc", "--kill-child", "bash", "-c", script, sweepScript];
@@ -198,27 +204,20 @@ describe("the network of a sandbox", () => {
   });
 });
 
-describe("a failure of the SDK's", () => {
-  const answered = (status: number) => new APIError(new Response(null, { status }));
+describe("how long the provider asks to be left alone", () => {
+  const now = Date.parse("2026-11-01T12:00:00Z");
 
   it.each([
-    ["404", answered(404), "gone"],
-    ["410", answered(410), "gone"],
-    ["422", answered(422), "stopped"],
-    ["429", answered(429), "throttled"],
-    ["500", answered(500), "transient"],
-    ["503", answered(503), "transient"],
-    ["400", answered(400), "refused"],
-    ["401", answered(401), "refused"],
-    [
-      "a stream that broke off because the sandbox stopped",
-      new StreamError("sandbox_stopped", "", ""),
-      "stopped",
-    ],
-    ["a connection that broke", new TypeError("fetch failed"), "transient"],
-    ["a time-out", new DOMException("", "TimeoutError"), "transient"],
-  ] as const)("is classified by its type and status: %s", (_what, error, kind) => {
-    expect(kindOf(error)).toBe(kind);
+    ["seconds", "7", 7000],
+    ["a date", "Sun, 01 Nov 2026 12:00:21 GMT", 21_000],
+    ["more than a minute", "3600", 60_000],
+    ["a date far away", "Sun, 01 Nov 2026 13:00:00 GMT", 60_000],
+    ["a date that is over", "Sun, 01 Nov 2026 11:59:59 GMT", undefined],
+    ["no time at all", "0", undefined],
+    ["nonsense", "soon", undefined],
+    ["nothing", null, undefined],
+  ])("is read from its header: %s", (_what, header, expected) => {
+    expect(readRetryAfter(header, now)).toBe(expected);
   });
 });
 
@@ -234,10 +233,13 @@ describe("what a runner wrote of itself", () => {
 
   it("tells when it last spoke, whether all is delivered, and what it waits for", () => {
     expect(readRunnerState(JSON.stringify(written))).toEqual({
+      at: undefined,
       lastOutputAt: Date.parse(written.lastOutputAt),
       undelivered: true,
       activity: "tool",
     });
+    const at = "2026-11-01T12:00:05.000Z";
+    expect(readRunnerState(JSON.stringify({ ...written, at }))).toMatchObject({ at: Date.parse(at) });
     expect(readRunnerState(JSON.stringify({ ...written, lastOutputAt: null, ackedSeq: 3 }))).toMatchObject({
       lastOutputAt: undefined,
       undelivered: false,

@@ -2,6 +2,7 @@ import type { RunnerState } from "@concierge/core";
 import * as z from "zod/mini";
 
 const schema = z.object({
+  at: z.optional(z.iso.datetime()),
   lastOutputAt: z.nullable(z.iso.datetime()),
   producedSeq: z.int(),
   ackedSeq: z.int(),
@@ -12,8 +13,9 @@ const schema = z.object({
 export function readRunnerState(text: string): RunnerState | undefined {
   const parsed = schema.safeParse(parseJson(text));
   if (!parsed.success) return undefined;
-  const { lastOutputAt, producedSeq, ackedSeq, activity } = parsed.data;
+  const { at, lastOutputAt, producedSeq, ackedSeq, activity } = parsed.data;
   return {
+    at: at === undefined ? undefined : Date.parse(at),
     lastOutputAt: lastOutputAt === null ? undefined : Date.parse(lastOutputAt),
     undelivered: producedSeq > ackedSeq,
     activity,

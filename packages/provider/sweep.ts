@@ -3,6 +3,8 @@ import type { SweepResult } from "@concierge/core";
 /** Exit codes that neither a runner nor a shell ends with by itself. */
 const exitCodes = { clean: 40, alive: 43, superseded: 44 } as const satisfies Record<SweepResult, number>;
 const barredExitCode = 45;
+/** How long a sweep goes on, in seconds: a caller waits five for one of its own, and two for the launcher's. */
+const patience = { sweep: 3, launcher: 1 } as const;
 
 /** What the scripts' exit codes say. Any other is no word of a sweep's. */
 export const sweepResults: ReadonlyMap<number, SweepResult> = new Map([
@@ -10,6 +12,11 @@ export const sweepResults: ReadonlyMap<number, SweepResult> = new Map([
   [exitCodes.alive, "alive"],
   [exitCodes.superseded, "superseded"],
 ]);
+
+/** Whether a launch ended because another launch of the turn, or a sweep, came first. It started nothing. */
+export function isBarred(exitCode: number | null | undefined): boolean {
+  return exitCode === barredExitCode;
+}
 
 /**
  * Kills whatever began at `since` or after, by start time and whoever's it is, until two looks in a row find nothing. A
@@ -86,7 +93,21 @@ look() {
   dead_before=$dead_now
 }
 
+# Seconds since the machine began; nothing where that cannot be read.
+seconds() {
+  now=
+  { IFS=' .' read -r now rest < /proc/uptime; } 2>/dev/null
+}
+
+# What is fought for longer than its caller waits is alive: it says so while it is still heard.
+is_in_time() {
+  seconds
+  [ -z "$now" ] || [ -z "$until" ] || [ "$now" -lt "$until" ]
+}
+
 sweep() {
+  seconds
+  until=\${now:+$((now + patience))}
   # Where /proc does not show this shell and the first process, it is hidden what else there is.
   [ -r /proc/1/stat ] && parse "/proc/$$" || exit ${exitCodes.alive}
   spared=" 1 $$ "
@@ -98,7 +119,7 @@ sweep() {
   dead_before=' '
   tries=0
   unseen=0
-  while [ $unseen -lt 2 ] && [ $tries -lt 300 ]; do
+  while [ $unseen -lt 2 ] && [ $tries -lt 300 ] && is_in_time; do
     look
     if [ $found = 0 ]; then unseen=$((unseen + 1)); else unseen=0; fi
     # A shell that looks again and again takes its time from what is dying.
@@ -120,6 +141,7 @@ export const sweepScript = `
 dir=$1
 since=$2
 even_if_superseded=$3
+patience=${patience.sweep}
 runner=
 ${sweep}
 superseded && exit ${exitCodes.superseded}
@@ -144,6 +166,7 @@ sweep
 export const launchScript = `
 dir=$1
 even_if_superseded=
+patience=${patience.launcher}
 runner=
 ${sweep}
 parse "/proc/$$" || exit ${barredExitCode}

@@ -1,5 +1,6 @@
 import type { SweepResult } from "@concierge/core";
 import * as z from "zod/mini";
+import { inTime } from "./budget.ts";
 import { sweepResults } from "./sweep.ts";
 import type { ProviderOptions } from "./vercel.ts";
 
@@ -13,7 +14,7 @@ const finished = z.object({ command: z.object({ exitCode: z.int() }) });
  * Nothing where it could not be told or did not get to say what it found: the sweep that then comes will know why.
  */
 export async function tellLauncher(
-  { token, teamId, baseUrl }: ProviderOptions,
+  { token, teamId, baseUrl, timeLeftMs }: ProviderOptions,
   sessionId: string,
   commandId: string,
 ): Promise<SweepResult | undefined> {
@@ -22,18 +23,16 @@ export async function tellLauncher(
   const team = new URLSearchParams({ teamId });
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const body = JSON.stringify({ signal: sigterm });
-  const over = new AbortController();
-  const signal = AbortSignal.any([over.signal, AbortSignal.timeout(timeoutMs)]);
   try {
-    const [, { command }] = await Promise.all([
-      fetch(`${url}/kill?${team}`, { method: "POST", headers, body, signal }).then(answered),
-      fetch(`${url}?${team}&wait=true`, { headers, signal }).then(answered).then(finished.parse),
-    ]);
+    const [, { command }] = await inTime({ timeLeftMs }, timeoutMs, (signal) =>
+      Promise.all([
+        fetch(`${url}/kill?${team}`, { method: "POST", headers, body, signal }).then(answered),
+        fetch(`${url}?${team}&wait=true`, { headers, signal }).then(answered).then(finished.parse),
+      ]),
+    );
     return sweepResults.get(command.exitCode);
   } catch {
     return undefined;
-  } finally {
-    over.abort();
   }
 }
 

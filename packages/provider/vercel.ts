@@ -1,12 +1,15 @@
 import { lazily, type Provider } from "@concierge/core";
+import type { Budget } from "./budget.ts";
 import { tellLauncher } from "./tell.ts";
 
-export interface ProviderOptions {
+export interface ProviderOptions extends Budget {
   token: string;
   teamId: string;
   projectId: string;
   /** Where the API is, when it is not Vercel's own. */
   baseUrl?: string | undefined;
+  /** How much time is left for the work under way: no call takes longer. */
+  timeLeftMs?: (() => number) | undefined;
 }
 
 /**

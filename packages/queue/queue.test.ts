@@ -1,7 +1,15 @@
 import { CreateQueueCommand, ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
+import type { WebhookEvent, WorkMessage } from "@concierge/core";
 import { buildApp } from "fauxqs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createTimers, createWorkQueue, parseTimer, parseWorkMessage, requestIdOf } from "./index.ts";
+import {
+  createTimers,
+  createWorkQueue,
+  parseTimer,
+  parseWebhookMessage,
+  parseWorkMessage,
+  requestIdOf,
+} from "./index.ts";
 
 /** The real SDK, over the wire, to the engine that `npm run dev` embeds. */
 const engine = buildApp({ logger: false });
@@ -59,15 +67,49 @@ describe("the request's id", () => {
   });
 });
 
+const event: WebhookEvent = {
+  type: "task.stopped",
+  timestamp: "2026-11-01T12:00:00.000Z",
+  data: {
+    taskId: "task_1",
+    turn: 1,
+    status: "stopped",
+    sessionKey: "k",
+    result: null,
+    error: null,
+    usage: { inputTokens: 0, outputTokens: 0, costUsd: 0 },
+    metadata: {},
+  },
+};
+
 describe("the work queue", () => {
   it.each([
     { kind: "provision", taskId: "task_1", turn: 2 },
     { kind: "release", userId: "u", sessionKey: "k", epoch: 3 },
   ] as const)("carries %o", async (message) => {
     const queueUrl = await aQueue();
-    await createWorkQueue({ client, queueUrl }).send(message);
+    const webhookQueueUrl = await aQueue();
+    await createWorkQueue({ client, queueUrl, webhookQueueUrl }).send(message);
     const [body = ""] = await receive(queueUrl);
     expect(parseWorkMessage(body)).toEqual(message);
+    expect(await receive(webhookQueueUrl)).toEqual([]);
+  });
+
+  it("sends webhooks to a queue of their own, and asks for no other then", async () => {
+    const webhookQueueUrl = await aQueue();
+    const work = createWorkQueue({
+      client,
+      webhookQueueUrl,
+      get queueUrl(): string {
+        throw new Error("this function may not send to the work queue");
+      },
+    });
+    await work.send({ kind: "webhook", taskId: "task_1", turn: 1, event, attempt: 2 });
+    const [body = ""] = await receive(webhookQueueUrl);
+    const message = { kind: "webhook", taskId: "task_1", turn: 1, event, attempt: 2 };
+    expect(parseWebhookMessage(body)).toEqual(message);
+    expect(parseWorkMessage(body)).toEqual(message);
+    expect(() => parseWebhookMessage('{"kind":"provision","taskId":"t","turn":1}')).toThrow();
   });
 
   it.each(["", "{", "{}", '{"kind":"dance"}', '{"kind":"provision","taskId":"t"}'])(
@@ -76,6 +118,26 @@ describe("the work queue", () => {
       expect(() => parseWorkMessage(body)).toThrow();
     },
   );
+
+  const ofEachKind: { [Kind in WorkMessage["kind"]]: Extract<WorkMessage, { kind: Kind }> } = {
+    provision: { kind: "provision", taskId: "t", turn: 1, attempt: 2 },
+    prepare: { kind: "prepare", userId: "u", sessionKey: "s", attempt: 1 },
+    environment: { kind: "environment", userId: "u", sessionKey: "s", epoch: 1 },
+    ended: { kind: "ended", taskId: "t", turn: 3 },
+    release: { kind: "release", userId: "u", sessionKey: "s", epoch: 2 },
+    base: { kind: "base", asked: true },
+    warm: { kind: "warm" },
+    webhook: { kind: "webhook", taskId: "t", turn: 1, event },
+  };
+
+  it.each(Object.values(ofEachKind))("of kind $kind are read as they were sent", (message) => {
+    expect(parseWorkMessage(JSON.stringify(message))).toEqual(message);
+  });
+
+  it("of the version before, which asked for usage to be counted, ask for what follows an end", () => {
+    const old = { kind: "usage", taskId: "t", turn: 2, userId: "u", counters: { turns: 1 } };
+    expect(parseWorkMessage(JSON.stringify(old))).toEqual({ kind: "ended", taskId: "t", turn: 2 });
+  });
 
   it("of a version that says more are taken for what is known of them", () => {
     const message = { kind: "provision", taskId: "t", turn: 1 };

@@ -1,7 +1,8 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { backoffMs, classify, waitMs } from "./client.ts";
 
-const reply = { body: "", retryAfter: undefined, keepsConnection: true };
+const mark = "task_1/2";
+const reply = { body: "", retryAfter: undefined, turn: mark, keepsConnection: true };
 const retry = (afterMs = 0) => ({ kind: "retry", afterMs });
 const action = (name: string) => ({ kind: "action", action: name });
 const granted = (credential: unknown) => ({ kind: "granted", credential });
@@ -27,26 +28,46 @@ test.each([
   ["finalize", 200, '{"action":"go","credential":{"username":"u"}}', retry()],
   ["finalize", 200, '{"action":"continue"}', retry()],
   ["end", 200, '{"action":"go","credential":null}', retry()],
-  ["finalize", 409, "", action("stop")],
+  ["finalize", 409, '{"code":"task_active"}', action("stop")],
   ["beat", 200, "<html>a proxy's page</html>", retry()],
   ["beat", 200, "null", retry()],
-  ["output", 401, "", action("stop")],
-  ["output", 403, "", action("stop")],
-  ["output", 404, "", action("stop")],
-  ["output", 409, "", action("stop")],
-  ["output", 410, "", action("stop")],
+  ["output", 401, '{"code":"unauthorized"}', action("stop")],
+  ["output", 403, '{"code":"unauthorized"}', action("stop")],
+  ["output", 404, '{"code":"unauthorized"}', action("stop")],
+  ["output", 409, '{"code":"unauthorized"}', action("stop")],
+  ["output", 410, '{"code":"unauthorized"}', action("stop")],
   ["output", 408, "", retry()],
   ["output", 429, "", retry()],
   ["output", 500, "", retry()],
   ["output", 503, "", retry()],
 ] as const)("an answer to %s of status %i and body %s is understood", (kind, status, body, expected) => {
-  expect(classify(kind, { ...reply, status, body })).toEqual(expected);
+  expect(classify(kind, { ...reply, status, body }, mark)).toEqual(expected);
 });
 
-test.each([400, 413, 302])("status %i is a disagreement that no retry cures", (status) => {
-  expect(classify("output", { ...reply, status })).toEqual({
-    kind: "rejected",
-    detail: `Concierge refused the runner's output with status ${status}`,
+test.each([400, 405, 413, 415])(
+  "Concierge's own status %i is a disagreement that no retry cures",
+  (status) => {
+    expect(classify("output", { ...reply, status, body: '{"code":"some_code"}' }, mark)).toEqual({
+      kind: "rejected",
+      detail: `Concierge refused the runner's output with status ${status} (some_code)`,
+    });
+  },
+);
+
+const problem = '{"code":"unauthorized"}';
+
+describe("what anything else says is asked again", () => {
+  const statuses = [200, 301, 302, 400, 401, 403, 404, 405, 409, 410, 413, 415, 418, 451];
+  const cases = statuses.flatMap((status) => [
+    { who: "a stranger's problem", status, turn: undefined, body: problem },
+    { who: "a stranger's stop", status, turn: undefined, body: '{"action":"stop"}' },
+    { who: "a page with another turn's name", status, turn: "task_1/3", body: problem },
+    { who: "a page with our turn's name", status, turn: mark, body: "<html>blocked</html>" },
+    { who: "JSON of another shape with our turn's name", status, turn: mark, body: '{"error":"blocked"}' },
+    { who: "nothing, with our turn's name", status, turn: mark, body: "" },
+  ]);
+  test.each(cases)("$who, with status $status", ({ status, turn, body }) => {
+    expect(classify("output", { ...reply, status, turn, body }, mark)).toEqual(retry());
   });
 });
 
@@ -56,7 +77,7 @@ test.each([
   ["soon", 0],
   [undefined, 0],
 ])("Retry-After %s is a pause of %i ms", (retryAfter, afterMs) => {
-  expect(classify("output", { ...reply, status: 429, retryAfter })).toEqual(retry(afterMs));
+  expect(classify("output", { ...reply, status: 429, retryAfter }, mark)).toEqual(retry(afterMs));
 });
 
 test.each([

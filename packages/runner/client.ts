@@ -8,14 +8,16 @@ const MAX_BACKOFF_MS = 2_000;
 const MAX_RETRY_AFTER_MS = 5_000;
 
 /**
- * `retry`: it may go well the next time. `rejected`: it never will, the two sides disagree about the protocol; no
- * batch is over the size that Concierge takes, so a 413 is one of these.
+ * `retry`: it may go well the next time. `rejected`: Concierge itself will never take this post, the two sides disagree
+ * about the protocol; no batch is over the size that Concierge takes, so its 413 is one of these.
  */
 export type Answer =
   | { kind: "action"; action: RunnerAction }
   | { kind: "granted"; credential: GitCredential | null }
   | { kind: "retry"; afterMs: number }
   | { kind: "rejected"; detail: string };
+
+type Fields = Record<string, unknown>;
 
 export type PostKind = keyof typeof RUNNER_PATHS;
 
@@ -31,7 +33,7 @@ export function createClient(target: ConnectionTarget): Client {
     connect: connection.open,
     async post(kind, body) {
       try {
-        return classify(kind, await connection.post(RUNNER_PATHS[kind], body));
+        return classify(kind, await connection.post(RUNNER_PATHS[kind], body), target.mark);
       } catch {
         return { kind: "retry", afterMs: 0 };
       }
@@ -39,39 +41,50 @@ export function createClient(target: ConnectionTarget): Client {
   };
 }
 
-export function classify(kind: PostKind, reply: Reply): Answer {
+/**
+ * Only Concierge's own answer may stop an agent: one that names the turn and, where it refuses, gives a problem's code.
+ * Whatever else stands in between (a firewall, a login page, a redirect, an edge that leads elsewhere) may say anything
+ * with any status; the post is repeated until the turn's deadline.
+ */
+export function classify(kind: PostKind, reply: Reply, mark: string): Answer {
+  const again: Answer = { kind: "retry", afterMs: retryAfterMs(reply.retryAfter) };
+  if (reply.turn !== mark) return again;
+  const body = parseObject(reply.body);
+  if (body === undefined) return again;
+  if (reply.status === 200) return readAnswer(kind, body) ?? again;
+  if (typeof body.code !== "string") return again;
   switch (reply.status) {
-    case 200:
-      return readAnswer(kind, reply.body) ?? { kind: "retry", afterMs: 0 };
-    // The token has run out, the task is gone, or another turn has the place: nobody waits for this one any more.
+    // The token has expired, the task is gone, or another turn has its place: nobody waits for this turn any more.
     case 401:
     case 403:
     case 404:
     case 409:
     case 410:
       return { kind: "action", action: "stop" };
-    case 408:
-    case 425:
-    case 429:
-      return { kind: "retry", afterMs: retryAfterMs(reply.retryAfter) };
-    default:
-      if (reply.status >= 500) return { kind: "retry", afterMs: retryAfterMs(reply.retryAfter) };
+    case 400:
+    case 405:
+    case 413:
+    case 415:
       return {
         kind: "rejected",
-        detail: `Concierge refused the runner's ${kind} with status ${reply.status}`,
+        detail: `Concierge refused the runner's ${kind} with status ${reply.status} (${body.code})`,
       };
+    default:
+      return again;
   }
 }
 
-/** Undefined for what is not an answer to this post: something between the two sides spoke, not Concierge. */
-function readAnswer(kind: PostKind, body: string): Answer | undefined {
-  let value: unknown;
+function parseObject(text: string): Fields | undefined {
   try {
-    value = JSON.parse(body);
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Fields) : undefined;
   } catch {
     return undefined;
   }
-  if (typeof value !== "object" || value === null || !("action" in value)) return undefined;
+}
+
+/** Undefined for what is not an answer to this post. */
+function readAnswer(kind: PostKind, value: Fields): Answer | undefined {
   const { action } = value;
   switch (action) {
     case "stop":
@@ -82,7 +95,7 @@ function readAnswer(kind: PostKind, body: string): Answer | undefined {
     case "done":
       return kind === "end" ? { kind: "action", action } : undefined;
     case "go": {
-      const credential = "credential" in value ? readCredential(value.credential) : undefined;
+      const credential = readCredential(value.credential);
       const isGrant = (kind === "clone" || kind === "finalize") && credential !== undefined;
       return isGrant ? { kind: "granted", credential } : undefined;
     }
@@ -93,7 +106,7 @@ function readAnswer(kind: PostKind, body: string): Answer | undefined {
 
 function readCredential(value: unknown): GitCredential | null | undefined {
   if (value === null) return null;
-  if (typeof value !== "object" || value === undefined) return undefined;
+  if (typeof value !== "object") return undefined;
   if (!("username" in value && "token" in value)) return undefined;
   const { username, token } = value;
   return typeof username === "string" && typeof token === "string" ? { username, token } : undefined;

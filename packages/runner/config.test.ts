@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  DEFAULT_ACTIVITY_CAP_MS,
   DEFAULT_MAX_SPOOL_BYTES,
   DEFAULT_TIMINGS,
   type LaunchConfig,
@@ -31,6 +32,7 @@ describe("the launch configuration", () => {
       agentEnv: {},
       url: "http://127.0.0.1:4000",
       timings: DEFAULT_TIMINGS,
+      activityCapMs: DEFAULT_ACTIVITY_CAP_MS,
       maxSpoolBytes: DEFAULT_MAX_SPOOL_BYTES,
     });
   });

@@ -22,6 +22,8 @@ export interface LaunchConfig {
   cwd: string;
   maxDurationMs: number;
   inactivityMs: number;
+  /** How long an agent at work, as one that waits for its model or a tool, may print nothing. */
+  activityCapMs?: number;
   maxOutputBytes: number;
   /** How much undelivered output waits on disk before the agent is made to wait instead. */
   maxSpoolBytes?: number;
@@ -61,6 +63,8 @@ export interface Timings {
   /** How long one push may take, and how long after the grant its outcome is asked for. */
   pushMs: number;
   finalizeMs: number;
+  /** The longest that `state.json` is left as it is. */
+  stateMs: number;
 }
 
 export const DEFAULT_TIMINGS: Timings = {
@@ -73,11 +77,15 @@ export const DEFAULT_TIMINGS: Timings = {
   giveUpMs: 60_000,
   pushMs: 30_000,
   finalizeMs: 45_000,
+  stateMs: 5_000,
 };
+
+export const DEFAULT_ACTIVITY_CAP_MS = 15 * 60_000;
 
 export const DEFAULT_MAX_SPOOL_BYTES = 64 * 1024 * 1024;
 
-export type TurnConfig = Omit<LaunchConfig, "timings" | "maxSpoolBytes" | "agentEnv"> & {
+export type TurnConfig = Omit<LaunchConfig, "timings" | "maxSpoolBytes" | "agentEnv" | "activityCapMs"> & {
+  activityCapMs: number;
   agentEnv: Record<string, string>;
   timings: Timings;
   maxSpoolBytes: number;
@@ -98,7 +106,7 @@ export function parseLaunchConfig(json: string | undefined): TurnConfig {
   }
   return {
     protocol: RUNNER_PROTOCOL_VERSION,
-    taskId: text(fields, "taskId"),
+    taskId: headerText(fields, "taskId"),
     turn: positive(fields, "turn"),
     url: httpUrl(fields, "url"),
     token: headerText(fields, "token"),
@@ -108,6 +116,8 @@ export function parseLaunchConfig(json: string | undefined): TurnConfig {
     cwd: resolve(text(fields, "cwd")),
     maxDurationMs: positive(fields, "maxDurationMs"),
     inactivityMs: positive(fields, "inactivityMs"),
+    activityCapMs:
+      fields.activityCapMs === undefined ? DEFAULT_ACTIVITY_CAP_MS : positive(fields, "activityCapMs"),
     maxOutputBytes: positive(fields, "maxOutputBytes"),
     maxSpoolBytes:
       fields.maxSpoolBytes === undefined ? DEFAULT_MAX_SPOOL_BYTES : positive(fields, "maxSpoolBytes"),

@@ -30,7 +30,7 @@ afterEach(() => {
 
 function setUp(timeoutMs = 20_000, requestId?: string) {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/base`;
-  return createConnection({ url, token: "t0ken", timeoutMs, requestId });
+  return createConnection({ url, token: "t0ken", mark: "task_1/2", timeoutMs, requestId });
 }
 
 /** The server's side of the newest connection, once a request has come over it. */
@@ -66,6 +66,7 @@ test("a post is one request, with the token and the body's length in bytes", asy
     "POST /base/path HTTP/1.1",
     expect.stringMatching(/^host: 127\.0\.0\.1:\d+$/),
     "authorization: Bearer t0ken",
+    "x-concierge-turn: task_1/2",
     "content-type: application/json",
     "content-length: 8",
   ]);

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { turnHeader } from "./protocol.ts";
 import { parseReply, type Reply } from "./reply.ts";
 
 const net = process.getBuiltinModule("node:net");
@@ -6,6 +7,8 @@ const net = process.getBuiltinModule("node:net");
 export interface ConnectionTarget {
   url: string;
   token: string;
+  /** The turn's mark, sent with each request. */
+  mark: string;
   requestId?: string | undefined;
   timeoutMs: number;
 }
@@ -22,7 +25,7 @@ export interface Connection {
  * HTTP by hand, a POST and its reply: to load `node:http` and make its first request adds four or five milliseconds to
  * the fifty between a launch and the agent's first word.
  */
-export function createConnection({ url, token, requestId, timeoutMs }: ConnectionTarget): Connection {
+export function createConnection({ url, token, mark, requestId, timeoutMs }: ConnectionTarget): Connection {
   const target = new URL(url);
   const basePath = target.pathname.replace(/\/$/, "");
   let socket: Socket | undefined;
@@ -58,6 +61,7 @@ export function createConnection({ url, token, requestId, timeoutMs }: Connectio
       `POST ${basePath}${path} HTTP/1.1`,
       `host: ${target.host}`,
       `authorization: Bearer ${token}`,
+      `${turnHeader}: ${mark}`,
       ...(requestId === undefined ? [] : [`x-request-id: ${requestId}`]),
       "content-type: application/json",
       `content-length: ${body.length}`,

@@ -3,6 +3,7 @@ export { agentNeeds } from "./agents/index.ts";
 export { setupScript } from "./agents/setup.ts";
 export {
   CONFIG_VARIABLE,
+  DEFAULT_ACTIVITY_CAP_MS,
   DEFAULT_MAX_SPOOL_BYTES,
   DEFAULT_TIMINGS,
   type LaunchConfig,
@@ -23,6 +24,7 @@ export {
   type GitCredential,
   type GrantAnswer,
   MAX_BATCH_BYTES,
+  MAX_BATCH_CHUNKS,
   MAX_DETAIL_LENGTH,
   MAX_TEXT_LENGTH,
   type OutputChunk,
@@ -38,4 +40,6 @@ export {
   type StreamChunk,
   TASK_MARKER,
   TURN_MARKER,
+  turnHeader,
+  turnMark,
 } from "./protocol.ts";

@@ -178,6 +178,18 @@ describe("an agent with a stream", () => {
     });
   });
 
+  test("whose model call hangs is ended at the cap, as silent", async () => {
+    await using concierge = await FakeConcierge.start();
+    const limits = { inactivityMs: 200, activityCapMs: 1_500, timings: { beatMs: 50, killGraceMs: 100 } };
+    await using turn = playing(concierge, stream(said("thinking")), limits, "cat stream; exec sleep 300");
+    const startedMs = performance.now();
+    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(performance.now() - startedMs).toBeGreaterThan(1_500);
+    expect(JSON.parse(concierge.of("beat").at(-1)?.body ?? "")).toMatchObject({ activity: "model" });
+    expect(concierge.end).toMatchObject({ reason: "inactivity", exitCode: null });
+    expect(turn.processes()).toEqual([]);
+  });
+
   test("that prints without end says no more than it may print, but for its answer", async () => {
     await using concierge = await FakeConcierge.start();
     const text = `${stream(...Array(2000).fill(said("again and again")))}${stream(result("the answer"))}`;

@@ -157,13 +157,40 @@ describe("a stop", () => {
     expect(concierge.posts.length).toBe(6);
   });
 
-  test.each([401, 403, 404, 409, 410])("is what status %i means", async (status) => {
+  test.each([401, 403, 404, 409, 410])("is what Concierge's own status %i means", async (status) => {
     await using concierge = await FakeConcierge.start();
     concierge.behave = () => ({ status });
     await using turn = new Turn(bundle, concierge, "echo hello; exec sleep 300");
     expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
     expect(turn.processes()).toEqual([]);
     expect(concierge.posts.length).toBe(1);
+  });
+
+  test("is not what an edge in between says, whatever its status: the agent goes on, its output arrives later", async () => {
+    await using concierge = await FakeConcierge.start();
+    const page = { "content-type": "text/html" };
+    const edge: { status: number; headers?: Record<string, string>; body?: string }[] = [
+      { status: 401, headers: { "www-authenticate": "Basic" } },
+      { status: 403, headers: page, body: "<h1>Request blocked</h1>" },
+      { status: 404, body: '{"code":"not_found"}' },
+      { status: 409, headers: { "x-concierge-turn": "task_other/1" }, body: '{"code":"task_active"}' },
+      { status: 200, headers: page, body: "<form action=/login>" },
+      { status: 302, headers: { location: "/login" } },
+    ];
+    concierge.behave = (post, nth) => {
+      const stranger = edge[nth - 1];
+      return stranger === undefined ? accept(post) : { stranger };
+    };
+    const script = "for n in 1 2 3; do echo $n; done; until [ -e go ]; do sleep 0.02; done; echo 4";
+    await using turn = new Turn(bundle, concierge, script);
+    const { exited } = turn.launch();
+    await until("the edge is gone", () => concierge.text("stdout") === "1\n2\n3\n");
+    expect(concierge.posts.length).toBeGreaterThan(edge.length);
+    turn.touch("go");
+    expect(await exited).toBe(RUNNER_EXIT.done);
+    expect(concierge.text("stdout")).toBe("1\n2\n3\n4\n");
+    expect(concierge.faults).toEqual([]);
+    expect(concierge.end).toMatchObject({ reason: "exited", exitCode: 0 });
   });
 
   test("leaves the processes of an earlier turn alone", async () => {
@@ -209,6 +236,23 @@ describe("a launch", () => {
     await exited;
   });
 
+  test("shows by the age of its state that its runner is held up, and that it runs again", async () => {
+    await using concierge = await FakeConcierge.start();
+    await using turn = new Turn(bundle, concierge, "sleep 300", { timings: { stateMs: 100 } });
+    const runner = turn.launch();
+    const writtenAt = () => Date.parse(turn.state()?.at ?? "");
+    await until("the agent is in the state", () => typeof turn.state()?.agentPid === "number");
+    const first = writtenAt();
+    await until("the state is refreshed though nothing happens", () => writtenAt() > first + 1_000);
+    runner.signal("SIGSTOP");
+    await until("the runner stands still", () => isStopped(runner.pid));
+    const last = writtenAt();
+    await until("the state is old", () => Date.now() - last > 2_500);
+    expect(writtenAt()).toBe(last);
+    runner.signal("SIGCONT");
+    await until("the state is refreshed again", () => writtenAt() > last);
+  });
+
   test("with a configuration that does not parse ends with one line", async () => {
     await using concierge = await FakeConcierge.start();
     await using turn = new Turn(bundle, concierge, "echo hello", { turn: 0 });
@@ -245,7 +289,7 @@ test("a post that Concierge will never take ends the turn, and the end says why"
   await using turn = new Turn(bundle, concierge, "echo hello; exec sleep 300");
   const runner = turn.launch();
   expect(await runner.exited).toBe(RUNNER_EXIT.runnerError);
-  const detail = "Concierge refused the runner's output with status 413";
+  const detail = "Concierge refused the runner's output with status 413 (some_code)";
   expect(concierge.end).toMatchObject({ reason: "runner_error", lastSeq: 0, detail });
   expect(runner.stderr()).toBe(`concierge runner: ${detail}\n`);
   expect(turn.processes()).toEqual([]);
@@ -277,4 +321,8 @@ function readOr(path: string): string {
   } catch {
     return "";
   }
+}
+
+function isStopped(pid: number): boolean {
+  return /^State:\s+T/m.test(readOr(`/proc/${pid}/status`));
 }

@@ -184,6 +184,25 @@ describe("while Concierge cannot take output", () => {
     expect(sha256(concierge.bytes("stdout"))).toBe(sha256(bytes));
   });
 
+  test("an agent that waits for a spool that never empties is ended at the cap, and nothing it wrote is lost", async () => {
+    await using concierge = await FakeConcierge.start();
+    const limits = { maxSpoolBytes: MB, inactivityMs: 200, activityCapMs: 2_000 };
+    const script = "echo $$ > pid; head -c 20000000 /dev/zero";
+    await using turn = new Turn(bundle, concierge, script, limits);
+    let isOut = true;
+    concierge.behave = (post) => (isOut ? { status: 503 } : accept(post));
+    const { exited } = turn.launch();
+    await until("the agent runs", () => turn.read("pid") !== "");
+    await until("it is ended", () => turn.processes().length === 0);
+    isOut = false;
+    expect(await exited).toBe(RUNNER_EXIT.done);
+    expect(concierge.end?.reason).toBe("inactivity");
+    const delivered = concierge.bytes("stdout");
+    expect(delivered.length).toBeGreaterThan(MB);
+    expect(delivered.every((byte) => byte === 0)).toBe(true);
+    expect(concierge.faults).toEqual([]);
+  });
+
   test("a batch whose answer was lost is sent again, the same to the byte", async () => {
     await using concierge = await FakeConcierge.start();
     concierge.behave = (post, nth) => (nth === 1 ? "lose" : accept(post));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createOutput, type Output, type OutputOptions } from "./output.ts";
-import { MAX_BATCH_BYTES, type OutputPost } from "./protocol.ts";
+import { MAX_BATCH_BYTES, MAX_BATCH_CHUNKS, type OutputPost } from "./protocol.ts";
 import { createSpool } from "./spool.ts";
 
 const SECRET = "s3cr3t-value-42";
@@ -70,11 +70,36 @@ test("a batch is the same bytes until it is acknowledged", () => {
   expect(next(output)).toEqual({ seq: 2, texts: ["stdout:two"] });
 });
 
+test("no batch is ever larger than Concierge takes, whatever is written and said, and held back", () => {
+  const longSecret = "k".repeat(120 * 1024);
+  const { output } = setUp({ secrets: [SECRET, longSecret] });
+  const event = { kind: "text", text: "\u2028é".repeat(1_600) } as const;
+  for (let n = 0; n < 30; n++) {
+    output.write("stdout", Buffer.alloc(50_000 + 7_001 * n, "é"));
+    output.write("stderr", Buffer.from(longSecret.slice(0, 4_111 * n)));
+    output.say(event);
+    output.write("stderr", Buffer.from("no secret after all"));
+  }
+  for (let n = 0; n < 3_000; n++) output.write(n % 2 === 0 ? "stdout" : "stderr", Buffer.from("x"));
+  output.end();
+  for (let head = output.head(); head !== undefined; head = output.head()) {
+    const { chunks } = JSON.parse(head.toString()) as OutputPost;
+    const sizes = chunks.map((chunk) =>
+      "agent" in chunk
+        ? Buffer.byteLength(JSON.stringify(chunk.agent))
+        : Buffer.from(chunk.data, "base64").length,
+    );
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(MAX_BATCH_BYTES);
+    expect(chunks.length).toBeLessThanOrEqual(MAX_BATCH_CHUNKS);
+    output.acknowledge();
+  }
+});
+
 test("while a post is on its way the next batch grows to its bound and no further", () => {
   const { clock, output } = setUp();
   output.write("stdout", Buffer.alloc(64 * 1024, "a"));
   expect(output.head()).toBeDefined();
-  for (let n = 0; n < 8; n++) output.write("stdout", Buffer.alloc(64 * 1024, "b"));
+  for (let n = 0; n < 9; n++) output.write("stdout", Buffer.alloc(32 * 1024, "b"));
   clock.nowMs = 10_000;
   output.end();
   const sizes: number[] = [];

@@ -6,8 +6,11 @@ import type { Spool } from "./spool.ts";
 import { createTail } from "./tail.ts";
 import { incompleteTail } from "./utf8.ts";
 
-/** Larger reads are taken in pieces, so that a piece and what was held back before it always fit in one batch. */
-const PIECE_BYTES = 64 * 1024;
+/**
+ * Larger reads are taken in pieces, so that a piece and what was held back before it always fit in one batch: what is
+ * held back may be a secret, and all secrets together come in one variable of less than 128 KB.
+ */
+const PIECE_BYTES = 16 * 1024;
 
 /** From the agent's bytes to numbered posts: cap, mask, whole characters, batch, spool. */
 export interface Output {

@@ -14,10 +14,24 @@ export const RUNNER_PATHS = {
   end: "/v1/runner/end",
 } as const;
 
-/** Raw bytes in one output post; in base64 with its JSON around it that stays under 400 KB. */
-export const MAX_BATCH_BYTES = 256 * 1024;
-/** Chunks in one output post, whatever their size: each has JSON around it. */
-export const MAX_BATCH_CHUNKS = 2000;
+/**
+ * Names the turn in both directions. On a request it is what an edge can count by, as many sandboxes share one address.
+ * On an answer it is the proof that Concierge itself speaks: it is put there only for a token that Concierge issued.
+ * The runner takes an answer without it for a fault of the network and asks again.
+ */
+export const turnHeader = "x-concierge-turn";
+
+export function turnMark({ taskId, turn }: { taskId: string; turn: number }): string {
+  return `${taskId}/${turn}`;
+}
+
+/**
+ * Bytes of output and of agent events in one output post. A post is one item of the table, which stays under 200 KB
+ * with what goes around each chunk.
+ */
+export const MAX_BATCH_BYTES = 144 * 1024;
+/** Chunks in one output post, whatever their size. */
+export const MAX_BATCH_CHUNKS = 1000;
 export const MAX_TEXT_LENGTH = 4000;
 /** What is kept of one text that an agent said, and of what went into a tool or came out of it, in UTF-8. */
 export const MAX_EVENT_TEXT_BYTES = 8 * 1024;
@@ -148,8 +162,10 @@ export const RUN_FILES = {
   state: "state.json",
 } as const;
 
-/** `state.json`: for whoever asks the sandbox directly. Replaced atomically, at most once a second. */
+/** `state.json`, for anyone who asks the sandbox directly. Replaced atomically, at most once a second. */
 export interface RunnerState {
+  /** When it was written. At least every ten seconds while the runner lives: an older one is of a runner that does not. */
+  at: string;
   pid: number;
   agentPid: number | null;
   lastOutputAt: string | null;

@@ -1,9 +1,13 @@
+import { turnHeader } from "./protocol.ts";
+
 /** What is read of a reply at the most. */
 const MAX_REPLY_BYTES = 64 * 1024;
 
 export interface Reply {
   status: number;
   retryAfter: string | undefined;
+  /** Which turn it says it answers. */
+  turn: string | undefined;
   body: string;
   /** Another request may go over the same connection. */
   keepsConnection: boolean;
@@ -30,6 +34,7 @@ export function parseReply(bytes: Buffer, isEnded: boolean): Reply | undefined {
   return {
     status: Number(status),
     retryAfter: headers.get("retry-after"),
+    turn: headers.get(turnHeader),
     body: body.bytes.toString(),
     keepsConnection:
       minor === "1" && !/\bclose\b/i.test(headers.get("connection") ?? "") && body.length === rest.length,

@@ -19,6 +19,7 @@ afterEach(() => {
 
 function setUp(path = directory) {
   const state: RunnerState = {
+    at: "",
     pid: 1,
     agentPid: null,
     lastOutputAt: null,
@@ -26,13 +27,13 @@ function setUp(path = directory) {
     ackedSeq: 0,
     activity: "none",
   };
-  const file = createStateFile(path, () => state);
+  const file = createStateFile(path, 9_000, () => ({ ...state, at: new Date().toISOString() }));
   const change = (seq: number) => {
     state.producedSeq = seq;
     file.changed();
   };
-  const written = () => JSON.parse(readFileSync(join(path, RUN_FILES.state), "utf8")).producedSeq;
-  return { file, change, written };
+  const read = (): RunnerState => JSON.parse(readFileSync(join(path, RUN_FILES.state), "utf8"));
+  return { file, change, written: () => read().producedSeq, writtenAt: () => Date.parse(read().at) };
 }
 
 test("a first change is written soon but not at once, later ones once a second, and the last one always", () => {
@@ -53,12 +54,26 @@ test("a first change is written soon but not at once, later ones once a second, 
   expect(readdirSync(directory)).toEqual([RUN_FILES.state]);
 });
 
-test("nothing is written while nothing changes", () => {
+test("its time is never older than ten seconds while the runner lives, and stands still after that", () => {
+  const { file, change, writtenAt } = setUp();
+  change(1);
+  vi.advanceTimersByTime(50);
+  for (let second = 0; second < 60; second++) {
+    vi.advanceTimersByTime(1_000);
+    expect(Date.now() - writtenAt()).toBeLessThan(10_000);
+  }
+  file.close();
+  const last = writtenAt();
+  vi.advanceTimersByTime(60_000);
+  expect(writtenAt()).toBe(last);
+});
+
+test("nothing is written more often than that while nothing changes", () => {
   const { change, written } = setUp();
   change(1);
   vi.advanceTimersByTime(1_050);
   rmSync(join(directory, RUN_FILES.state));
-  vi.advanceTimersByTime(10_000);
+  vi.advanceTimersByTime(7_900);
   expect(written).toThrow("ENOENT");
   change(2);
   vi.advanceTimersByTime(50);

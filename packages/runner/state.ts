@@ -7,12 +7,25 @@ const MIN_INTERVAL_MS = 1_000;
 /** What has changed the state, as the agent's first word, is not to wait for the disk. */
 const SOON_MS = 50;
 
-/** Keeps `state.json` up to date: `changed` as often as you like, written soon, and at most once a second. */
-export function createStateFile(runDir: string, read: () => RunnerState): { changed(): void; close(): void } {
+/**
+ * Keeps `state.json` up to date: `changed` as often as you like, written soon, and at most once a second. Without a
+ * change it is written again after `refreshMs`, so that its time says whether the runner still runs.
+ */
+export function createStateFile(
+  runDir: string,
+  refreshMs: number,
+  read: () => RunnerState,
+): { changed(): void; close(): void } {
   const path = join(runDir, RUN_FILES.state);
+  const refresh = setInterval(changed, refreshMs).unref();
   let timer: NodeJS.Timeout | undefined;
   let pending = false;
   let closed = false;
+
+  function changed(): void {
+    pending = true;
+    if (timer === undefined && !closed) schedule(SOON_MS);
+  }
 
   function write(): void {
     pending = false;
@@ -34,11 +47,9 @@ export function createStateFile(runDir: string, read: () => RunnerState): { chan
   }
 
   return {
-    changed() {
-      pending = true;
-      if (timer === undefined && !closed) schedule(SOON_MS);
-    },
+    changed,
     close() {
+      clearInterval(refresh);
       clearTimeout(timer);
       closed = true;
       write();

@@ -47,8 +47,8 @@ export interface Supervisor {
   run(): Promise<Ending>;
   /** No agent is started after it. False where a process of the turn cannot be killed. */
   kill(): Promise<boolean>;
-  /** There is room in the output again: the agent's pipes are read on. */
-  resume(): void;
+  /** Concierge has taken a batch. Where there is room again, the agent's pipes are read on. */
+  delivered(): void;
   agentPid(): number | null;
   activity(): Activity;
   /** What the agent's adapter has understood so far. */
@@ -81,6 +81,7 @@ export function createSupervisor({
   let isInstalling = false;
   let hasFailed = false;
   let quietSinceMs = uptimeMs();
+  let deliveredMs = uptimeMs();
   let paused = false;
   let killed = false;
 
@@ -196,8 +197,9 @@ export function createSupervisor({
     }
   }
 
-  function resume(): void {
-    if (!paused) return;
+  function delivered(): void {
+    deliveredMs = uptimeMs();
+    if (!paused || output.isFull()) return;
     paused = false;
     quietSinceMs = uptimeMs();
     agent?.resume();
@@ -207,7 +209,10 @@ export function createSupervisor({
     return new Promise((resolve) => {
       const check = (): void => {
         const nowMs = uptimeMs();
-        const decision = decideLimit({ nowMs, quietSinceMs, paused, activity: activity() }, config);
+        const decision = decideLimit(
+          { nowMs, quietSinceMs, deliveredMs, paused, activity: activity() },
+          config,
+        );
         if ("end" in decision) resolve(decision.end);
         // Pipes are read between a timer and its immediate: a runner that was held up sees what came meanwhile first.
         else setTimeout(() => setImmediate(check), Math.min(decision.checkInMs, MAX_CHECK_MS));
@@ -231,7 +236,7 @@ export function createSupervisor({
     return { ...(usage && { usage }), ...(conversationId !== undefined && { conversationId }) };
   }
 
-  return { run, kill, resume, activity, report, agentPid: () => agent?.pid ?? null };
+  return { run, kill, delivered, activity, report, agentPid: () => agent?.pid ?? null };
 }
 
 /** What Concierge takes: a batch must not be refused for what an agent says of itself. */

@@ -15,6 +15,7 @@ import {
   type EndPost,
   type GitCredential,
   RUNNER_EXIT,
+  turnMark,
 } from "./protocol.ts";
 import { createRepo } from "./repo.ts";
 import { createSpool } from "./spool.ts";
@@ -35,7 +36,13 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
   const { timings } = config;
   const secrets = secretsOf(config);
   const { url, token, requestId } = config;
-  const client = createClient({ url, token, requestId, timeoutMs: timings.requestTimeoutMs });
+  const client = createClient({
+    url,
+    token,
+    mark: turnMark(config),
+    requestId,
+    timeoutMs: timings.requestTimeoutMs,
+  });
   const spool = createSpool(join(config.runDir, "spool"), config.maxSpoolBytes);
   const output = createOutput({ ...config, secrets, spool, report: agentReport, now: uptimeMs });
   const bell = createBell();
@@ -50,9 +57,10 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
       bell.ring();
     },
   });
-  const state = createStateFile(config.runDir, () => {
+  const state = createStateFile(config.runDir, timings.stateMs, () => {
     const { producedSeq, ackedSeq, lastOutputAt } = output.progress();
     return {
+      at: new Date().toISOString(),
       pid: process.pid,
       agentPid: supervisor.agentPid(),
       lastOutputAt,
@@ -82,7 +90,7 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
     sleep,
     onAcknowledged() {
       state.changed();
-      if (!output.isFull()) supervisor.resume();
+      supervisor.delivered();
     },
     isOver: () => over || uptimeMs() >= giveUpAtMs,
     timings,

@@ -1,4 +1,4 @@
-import { NoRoomError } from "@concierge/core";
+import { NoRoomError, type SessionChange, type Store } from "@concierge/core";
 import { beforeEach, describe, expect, it } from "vitest";
 import { createHouse, type House, hour, minute } from "./fixtures/testing/house.ts";
 
@@ -177,8 +177,7 @@ describe("a sandbox made ahead", () => {
     const made = await provider.create({ name, tags, timeoutMs: 5 * hour });
     const { sessionId, startedAt: createdAt, expiresAt } = made;
     await store.createWarm({ state: "ready", name, createdAt, expiresAt, sessionId, ...over });
-    const number = (await store.listSlots()).length + 50;
-    await store.takeSlot({ number, name, at: now(), pool: "warm" });
+    await store.putSlot({ name, at: now(), pool: "warm" });
     return made;
   };
 
@@ -189,6 +188,25 @@ describe("a sandbox made ahead", () => {
     expect(sessions.map(({ origin }) => origin).sort()).toEqual(["cold", "warm"]);
     expect(sessions.filter(({ sandbox }) => sandbox.name === name)).toHaveLength(1);
     expect(await house.slots()).toHaveLength(2);
+  });
+
+  it("is kept where only the answer of the write was lost that made it the session's", async () => {
+    const { name } = await warm("warm-1");
+    const store = losingAnswers(house.store, ({ set }) => set?.sandbox?.name === name);
+    const manager = house.manager({ warmTarget: 1, store });
+    expect((await manager.getOrCreateSession(alice)).sandbox.name).toBe(name);
+    expect(house.world.exists(name)).toBe(true);
+    expect(house.count("remove")).toBe(0);
+  });
+
+  it("goes when its session gets another, should its taker have died before it was the session's", async () => {
+    const { store, now } = house;
+    const { name, expiresAt } = await warm("warm-1");
+    const claimed = { name, createdAt: now(), expiresAt, claimedAt: now(), ...alice };
+    await store.changeWarm(name, "ready", { state: "claimed", ...claimed });
+    await store.putSlot({ name, at: now(), epoch: 1, ...alice });
+    const { sandbox } = await house.manager().getOrCreateSession(alice);
+    expect(house.world.sandboxes().map((one) => one.name)).toEqual([sandbox.name]);
   });
 
   it("stays its session's: used again, and gone with it", async () => {
@@ -226,4 +244,39 @@ describe("a sandbox made ahead", () => {
     expect(house.world.exists(sandbox.name)).toBe(true);
     expect(await manager.isSessionValid(alice)).toBe(true);
   });
+});
+
+/** The answer of such a write is lost, once: the SDK writes again, and finds its own condition broken. */
+function losingAnswers(store: Store, isLost: (change: SessionChange) => boolean): Store {
+  let hasLost = false;
+  return {
+    ...store,
+    async changeSession(userId, key, guard, change) {
+      const outcome = await store.changeSession(userId, key, guard, change);
+      if (hasLost || !outcome.won || !isLost(change)) return outcome;
+      hasLost = true;
+      return await store.changeSession(userId, key, guard, change);
+    },
+  };
+}
+
+it("an extension whose mark got no answer is made at once, and does not ask again and again", async () => {
+  const store = losingAnswers(
+    house.store,
+    ({ set }) => set?.sandbox?.state === "ready" && "busy" in set.sandbox,
+  );
+  await house.manager().getOrCreateSession(alice);
+  await house.hold(alice, "task 1");
+  house.advance(2 * minute);
+  const from = house.now();
+  const room = await house.manager({ store }).getRoom({
+    ...alice,
+    until: house.now() + hour,
+    holder: { taskId: "task 1", turn: 1 },
+    // It ends what would go round for ever.
+    isWanted: async () => house.count("probe") < 4,
+    progress: async () => {},
+  });
+  expect(room).toMatchObject({ origin: "reused" });
+  expect(house.now() - from).toBeLessThan(1000);
 });

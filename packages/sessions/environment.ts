@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Environment, RoomDeps, SandboxRef, SessionName } from "@concierge/core";
+import { type Environment, limits, type RoomDeps, type SandboxRef, type SessionName } from "@concierge/core";
 
 const tools = ["node", "npm", "git", "python3", "bash"];
 const agents = { claude: "claude", codex: "codex", cursor: "cursor-agent" } as const;
@@ -24,7 +24,6 @@ env -0 | tr '\\n\\0' ' \\n' | cut -d= -f1 | sort | while read -r name; do echo "
 
 const timeoutMs = 20_000;
 const maxBytes = 64 * 1024;
-const namesKept = 200;
 
 /**
  * Looks what is in the session's sandbox. What is known is trusted only after a light look has found the same; where
@@ -67,15 +66,26 @@ export function parseEnvironment(text: string): Found {
   const versions: Record<string, string> = {};
   const lines = text.split("\n").flatMap((line) => {
     const [, kind = "", name = "", value = ""] = /^(\w+) (\S+) (.*)$/.exec(line) ?? [];
-    if (kind === "version" && value !== "") versions[name] = value.slice(0, namesKept);
-    return kind === "agent" || kind === "variable" ? [{ kind, name: name.slice(0, namesKept) }] : [];
+    if (kind === "version" && value !== "" && known.has(name)) versions[name] = value.slice(0, maxLength);
+    return kind === "agent" || kind === "variable"
+      ? [{ kind, name: printable(name).slice(0, maxLength) }]
+      : [];
   });
   const named = (kind: string) =>
     lines
       .filter((line) => line.kind === kind)
       .map(({ name }) => name)
-      .slice(0, namesKept);
-  return { versions, agents: named("agent"), variables: named("variable") };
+      .slice(0, limits.environmentNamesMax);
+  const installed = named("agent").filter((agent) => agent in agents);
+  return { versions, agents: [...new Set(installed)], variables: named("variable") };
+}
+
+/** What a sandbox prints may be its agent's words: only what was asked for is kept, and only so much of it. */
+const known = new Set([...tools, "os"]);
+const maxLength = limits.environmentNameMaxLength;
+
+function printable(name: string): string {
+  return name.replace(/[^\x21-\x7e]/g, "?");
 }
 
 /** Nothing where it was killed or could not be run: then nothing was found out. */

@@ -20,7 +20,8 @@ export async function extend(
       set: {
         lastUsedAt: now,
         keptUntil: now + durationMs,
-        dueAt: now + config.sessionIdleMs,
+        isIdle: session.isIdle ?? session.lease === undefined,
+        dueAt: now + Math.max(config.sessionIdleMs, durationMs),
         sandbox: { ...sandbox, expiresAt: sandbox.expiresAt + Math.max(byMs, 0), extendedAt: now },
       },
     });

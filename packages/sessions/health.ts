@@ -1,16 +1,17 @@
 import { type Health, type LiveSandbox, type Probe, ProviderError, type RoomDeps } from "@concierge/core";
 
-/** Asks the provider before a sandbox is trusted. What can not be asked now throws, and everything is kept. */
+/** Asks the provider before a sandbox is trusted. A provider that does not answer is an error, and everything is kept. */
 export async function probe(
-  { provider, flags, metrics }: RoomDeps,
+  { provider, flags, metrics, clock }: RoomDeps,
   userId: string,
   known: LiveSandbox,
 ): Promise<Probe> {
-  if (!(await flags.isOn("ENABLE_HEALTH_PROBE", userId))) {
-    const { name, sessionId, startedAt, expiresAt } = known;
+  const { name, sessionId, startedAt, expiresAt } = known;
+  // Switched off, a record is trusted until its time is over, or until a use of the sandbox said that it had stopped.
+  if (expiresAt > clock.now() && !(await flags.isOn("ENABLE_HEALTH_PROBE", userId))) {
     return { health: "healthy", sandbox: { name, sessionId, startedAt, expiresAt } };
   }
-  const found = await provider.probe(known.name);
+  const found = await provider.probe(name);
   metrics.count(`health_${found.health}`);
   return found;
 }

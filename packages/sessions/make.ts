@@ -10,13 +10,11 @@ import {
 } from "@concierge/core";
 import {
   claimWarm,
-  confirmSlot,
-  giveBackSlot,
-  giveUp,
+  filesOf,
   makeSandbox,
-  makeUserRoom,
+  removeLeftovers,
+  requireRoom,
   takeSlot,
-  takeWarmSlot,
 } from "@concierge/core/verbs";
 import { probe } from "./health.ts";
 import { type Attempt, inUse, moved, type Replaced, roomOf, seen, settled } from "./room.ts";
@@ -38,9 +36,10 @@ export async function make(tried: Attempt, replaced: Replaced | undefined): Prom
 /** One that was made ahead, else a new one. */
 async function makeAnother(tried: Attempt, replaced: Replaced | undefined): Promise<Room | undefined> {
   const { deps, wish } = tried;
-  const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
-  if (replaced?.snapshotId === undefined) {
-    await makeUserRoom(deps, owner);
+  const owner = ownerOf(tried);
+  if (replaced?.snapshotId === undefined && deps.config.warmTarget > 0) {
+    // Before one is claimed: a user whose share is full must not use up what was made ahead.
+    await requireRoom(deps, owner, { isCounted: true });
     for (;;) {
       const warm = await claimWarm(deps, owner, wish.until);
       if (!warm) break;
@@ -51,60 +50,64 @@ async function makeAnother(tried: Attempt, replaced: Replaced | undefined): Prom
   return await create(tried, replaced);
 }
 
-/** A claimed sandbox becomes the session's; one that the session does not take is nobody's, and goes. */
+/** A claimed sandbox becomes the session's; one that the session does not take goes. */
 async function moveIn(
   tried: Attempt,
-  { sandbox: warm, slot: known }: { sandbox: LiveSandbox; slot: number | undefined },
+  warm: LiveSandbox,
   replaced: Replaced | undefined,
 ): Promise<Room | "gone" | undefined> {
   const { deps, wish, session, steps } = tried;
   const { store, provider, clock } = deps;
-  const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
-  const [taken, found] = await Promise.all([
-    takeWarmSlot(deps, warm.name, known, owner),
-    steps.step("probing", warm.name, () => probe(deps, wish.userId, warm)),
-  ]);
-  const giveUpWarm = async () => {
-    await provider.remove(warm.name);
-    await giveBackSlot(deps, taken, warm.name, owner);
+  const owner = ownerOf(tried);
+  const epoch = session.epoch + 1;
+  const { name } = warm;
+  const giveUp = async () => {
+    await provider.remove(name);
+    await store.deleteSlot(name);
   };
-  if (found.health !== "healthy") {
-    await giveUpWarm();
-    return "gone";
+  try {
+    const [found] = await Promise.all([
+      steps.step("probing", name, () => probe(deps, wish.userId, warm)),
+      takeSlot(deps, { name, epoch }, owner, { isCounted: true }),
+    ]);
+    if (found.health !== "healthy") {
+      await giveUp();
+      return "gone";
+    }
+  } catch (error) {
+    // A probe that got no answer says nothing; but nobody else can have it any more, and the audit would come later.
+    await giveUp().catch(() => {});
+    throw error;
   }
   const now = clock.now();
-  const epoch = session.epoch + 1;
   const outcome = await store.changeSession(wish.userId, wish.sessionKey, seen(session), {
     set: {
       ...inUse(tried, now),
       epoch,
-      sandbox: {
-        state: "ready",
-        createdAt: now,
-        ...warm,
-        origin: "warm",
-        extendedAt: now,
-        slot: taken.number,
-      },
-      ...giveUp(session, now, taken.over),
+      sandbox: { state: "ready", createdAt: now, ...warm, origin: "warm", extendedAt: now },
     },
     remove: settled,
   });
   if (!outcome.won) {
-    await giveUpWarm();
+    // Unless this very write was made, and only its answer was lost: then it is looked at again.
+    if (outcome.item?.sandbox?.name !== name) await giveUp();
     return undefined;
   }
-  await removeOld(tried, outcome.item);
+  await removeLeftovers(deps, session, { name, epoch });
   return roomOf(tried, warm, epoch, "warm", told(replaced, false));
 }
 
+/**
+ * The record names the sandbox before it exists, then its slot is taken, then what the session had before goes, and only
+ * then the provider is asked. The process that wins the record is the only one to do so for that epoch.
+ */
 async function create(tried: Attempt, replaced: Replaced | undefined): Promise<Room | undefined> {
   const { deps, wish, session } = tried;
   const { store, clock, config } = deps;
   const epoch = session.epoch + 1;
   const name = sandboxName(limits.app, config.stage, sessionId(wish.userId, wish.sessionKey), epoch);
-  const owner = { userId: wish.userId, sessionKey: wish.sessionKey };
-  const taken = await takeSlot(deps, name, owner);
+  const owner = ownerOf(tried);
+  await requireRoom(deps, owner, { isCounted: false });
 
   const createdAt = clock.now();
   const { snapshotId } = replaced ?? {};
@@ -116,38 +119,35 @@ async function create(tried: Attempt, replaced: Replaced | undefined): Promise<R
         state: "creating",
         name,
         createdAt,
-        slot: taken.number,
         by: wish.by,
         until: createdAt + limits.createPatienceMs,
         ...(snapshotId !== undefined && { snapshotId }),
       },
-      // Until there is another, so that whoever tries again can tell of it.
+      // Until there is another, so that the next try can say what was lost.
       ...(replaced && replaced.reason !== "max_life" && { lost: replaced.reason }),
-      ...giveUp(session, createdAt, taken.over),
     },
     remove: ["deletedAt"],
   });
-  if (!intent.won) {
-    await giveBackSlot(deps, taken, name, owner);
-    return undefined;
-  }
+  if (!intent.won) return undefined;
 
   try {
-    // Only now: whoever lost the session meanwhile must not take from it what another turn may be running in.
-    await removeOld(tried, intent.item, { keepSnapshots: snapshotId !== undefined });
-    const slot = await confirmSlot(deps, taken.number, name, owner);
-    if (slot === undefined) return undefined;
-    const made = { ...(await makeFrom(tried, name, createdAt, snapshotId)), slot };
-    const isOurs = await isReady(tried, intent.item, made);
+    await takeSlot(deps, { name, epoch }, owner);
+    await removeLeftovers(deps, session, { name, epoch }, { keepSnapshots: snapshotId !== undefined });
+    const made = await makeFrom(tried, name, createdAt, snapshotId);
     const kept = made.origin === "snapshot" && snapshotId !== undefined;
-    if (isOurs) return roomOf(tried, made.sandbox, epoch, made.origin, told(replaced, kept));
+    if (await isReady(tried, intent.item, made))
+      return roomOf(tried, made.sandbox, epoch, made.origin, told(replaced, kept));
     return undefined;
   } catch (error) {
     const mayCome = error instanceof ProviderError && error.kind !== "refused";
-    // A turn's next try looks for what this one may have made; nobody else would, until it is nobody's any more.
-    if (!(mayCome && wish.holder)) await abandon(tried, intent.item);
+    // A turn's next try looks for what this one may have made; nobody else would.
+    if (!(mayCome && wish.holder)) await abandon(tried, intent.item, mayCome);
     throw error;
   }
+}
+
+function ownerOf({ wish }: Attempt) {
+  return { userId: wish.userId, sessionKey: wish.sessionKey };
 }
 
 /** From the snapshot that the session moves with, or as every new one is made. */
@@ -174,12 +174,12 @@ async function makeFrom(
 
 /**
  * The sandbox is there: the record says so, unless the session has gone on to another epoch meanwhile. Then nobody
- * else knows of it, and it goes. A lease that another took is no hindrance to who made it for no turn of his own.
+ * else knows of it, and it goes. A lease that another took is no obstacle to a maker without a turn of its own.
  */
 async function isReady(
   { deps, wish }: Attempt,
   intent: Session,
-  { sandbox, origin, slot }: { sandbox: LiveSandbox; origin: Origin; slot: number },
+  { sandbox, origin }: { sandbox: LiveSandbox; origin: Origin },
 ): Promise<boolean> {
   const { store, provider, clock } = deps;
   const { epoch, sandbox: intended } = intent;
@@ -189,21 +189,14 @@ async function isReady(
     const outcome = await store.changeSession(wish.userId, wish.sessionKey, seen(current), {
       set: {
         ...moved(wish, current, now),
-        sandbox: {
-          state: "ready",
-          ...sandbox,
-          createdAt,
-          origin,
-          extendedAt: now,
-          slot,
-        },
+        sandbox: { state: "ready", ...sandbox, createdAt, origin, extendedAt: now },
       },
-      remove: ["lost"],
+      remove: ["lost", "snapshotId"],
     });
     if (outcome.won) return true;
     if (outcome.item?.epoch !== epoch) {
       await provider.remove(sandbox.name);
-      await store.freeSlot(slot, sandbox.name);
+      await store.deleteSlot(sandbox.name);
       return false;
     }
     if (wish.holder) return false;
@@ -212,44 +205,26 @@ async function isReady(
 }
 
 /**
- * Nobody waits any longer for what was being made; should it come into being after all, its name is looked for. Another
- * who had waited long enough may have found it there and taken it into use, at the same epoch: then it is his.
+ * Nobody waits any longer for what was being made. Its slot stays while it may still come into being. Another that had
+ * waited long enough may have found it and taken it into use, at the same epoch: then it is theirs.
  */
-async function abandon({ deps, wish }: Attempt, intent: Session): Promise<void> {
-  const { store, provider, clock } = deps;
+async function abandon({ deps, wish }: Attempt, intent: Session, mayCome: boolean): Promise<void> {
+  const { store, provider } = deps;
   const { epoch, sandbox } = intent;
-  const snapshotId = sandbox?.state === "creating" ? sandbox.snapshotId : undefined;
   const abandoned = await store.changeSession(
     wish.userId,
     wish.sessionKey,
     { epoch, maker: wish.by },
-    {
-      set: {
-        epoch: epoch + 1,
-        ...giveUp(intent, clock.now()),
-        ...(snapshotId !== undefined && { snapshotId }),
-      },
-      remove: ["sandbox"],
-    },
+    { set: { epoch: epoch + 1, ...(sandbox && filesOf(sandbox)) }, remove: ["sandbox"] },
   );
   if (!abandoned.won || !sandbox) return;
-  await provider.remove(sandbox.name).catch((error: unknown) => {
-    // Its name is kept until it can not come into being any more.
+  try {
+    await provider.remove(sandbox.name);
+    if (!mayCome) await store.deleteSlot(sandbox.name);
+  } catch (error) {
+    // The audit of its slot removes it later.
     if (!(error instanceof ProviderError)) throw error;
-  });
-  if (sandbox.slot !== undefined) await store.freeSlot(sandbox.slot, sandbox.name);
-}
-
-/** All that the session had before and that may still be there, whoever failed to take it away: it goes before another comes. */
-async function removeOld(
-  { deps, session }: Attempt,
-  { tombstones = [] }: Session,
-  options = { keepSnapshots: false },
-): Promise<void> {
-  for (const { name } of tombstones) await deps.provider.remove(name, options);
-  const old = session.sandbox;
-  // Where the new one brought a slot of its own this is another's; else it has the new one's name by now.
-  if (old?.slot !== undefined) await deps.store.freeSlot(old.slot, old.name);
+  }
 }
 
 function told(replaced: Replaced | undefined, kept: boolean): Room["replaced"] {

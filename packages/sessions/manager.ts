@@ -14,7 +14,7 @@ import {
   type Session,
   type SessionName,
 } from "@concierge/core";
-import { addUsage, noSuchSession, release, whoHolds } from "@concierge/core/verbs";
+import { addUsage, mustProbe, noSuchSession, release, whoHolds } from "@concierge/core/verbs";
 import { refreshEnvironment } from "./environment.ts";
 import { extend } from "./extend.ts";
 import { healthOf } from "./health.ts";
@@ -113,8 +113,8 @@ export class SandboxSessionManager implements ISandboxSessionManager {
   }
 
   /**
-   * The sandbox is not asked first how it is: a command that can not be run there is refused before anything has run.
-   * Then the sandbox is looked at as for a turn, and the command is run in whatever the session has after that.
+   * The sandbox is not probed first: a command that cannot run there is refused before anything has run. Then the sandbox
+   * is looked at as for a turn, and the command runs in the sandbox that the session has after that.
    */
   async exec(name: SessionName, execution: Execution, { mustExist = false } = {}): Promise<ExecutionResult> {
     const until = this.#deps.clock.now() + execution.timeoutMs;
@@ -131,7 +131,7 @@ export class SandboxSessionManager implements ISandboxSessionManager {
     return result;
   }
 
-  /** Nothing where the sandbox was gone before anything had run. */
+  /** Nothing where the sandbox was gone or stopped before anything had run. */
   async #run(
     room: Pick<Room, "sandbox" | "origin" | "steps">,
     name: SessionName,
@@ -148,6 +148,7 @@ export class SandboxSessionManager implements ISandboxSessionManager {
       if (!(error instanceof ProviderError && (error.kind === "gone" || error.kind === "stopped")))
         throw error;
       if (error.hasBegun) throw wentAway();
+      if (error.kind === "stopped") await mustProbe(this.#deps, name, room);
       return undefined;
     }
   }
@@ -196,6 +197,7 @@ function depsFrom(given: SandboxSessionManagerConfig): RoomDeps {
   const defaults = parseConfig({});
   const { ids = { claim: () => createId("claim", clock.now()) } } = given;
   const { flags = createFlagReader({ store, clock }, defaults.flags) } = given;
-  const { clock: _clock, ids: _ids, flags: _flags, ...over } = rest;
-  return { config: { ...defaults, ...over }, clock, ids, store, provider, flags, metrics };
+  const { timeLeftMs = () => Number.POSITIVE_INFINITY } = given;
+  const { clock: _clock, ids: _ids, flags: _flags, timeLeftMs: _timeLeftMs, ...over } = rest;
+  return { config: { ...defaults, ...over }, clock, ids, store, provider, flags, metrics, timeLeftMs };
 }

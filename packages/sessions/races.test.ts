@@ -123,6 +123,32 @@ describe("one who is slow", () => {
     expect(await house.slots()).toEqual([sandbox?.name]);
   });
 
+  it("that is ready at last keeps its sandbox, though another had waited long enough to make one itself", async () => {
+    const installing = house.manager({ setup: "install" });
+    let isLooking = () => {};
+    const looking = new Promise<void>((resolve) => {
+      isLooking = resolve;
+    });
+    let second: Promise<unknown> = Promise.resolve();
+    house.justBefore("exec", async () => {
+      house.advance(31_000);
+      second = installing.getOrCreateSession(alice);
+      await looking;
+    });
+    const first = new Promise<{ sandbox: { name: string } }>((resolve, reject) => {
+      // The other finds the sandbox, not knowing whether all is installed in it, while its maker writes that it is ready.
+      house.justBefore("probe", async () => {
+        isLooking();
+        await making.then(resolve, reject);
+      });
+    });
+    const making = installing.getOrCreateSession(alice);
+    const { sandbox } = await first;
+    await second;
+    expect((await house.session(alice))?.sandbox).toMatchObject({ state: "ready", name: sandbox.name });
+    expect(house.world.created).toEqual([sandbox.name]);
+  });
+
   it("takes no slot for a session that has been given up", async () => {
     const slow = slowManager(async () => {
       await manager.getOrCreateSession(alice);

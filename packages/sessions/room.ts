@@ -10,7 +10,7 @@ import {
   type RoomRequest,
   type Session,
 } from "@concierge/core";
-import { decideLife, decideRoom, renewed, whoHolds } from "@concierge/core/verbs";
+import { decideLife, decideRoom, mustProbe, renewed, stillMaking, whoHolds } from "@concierge/core/verbs";
 import { probe } from "./health.ts";
 import { make } from "./make.ts";
 import { createSteps, type Steps } from "./steps.ts";
@@ -84,7 +84,7 @@ async function attempt(tried: Attempt): Promise<Room | undefined> {
   }
 }
 
-/** What can not be resumed after all is as good as gone. */
+/** Nothing where it is gone after all. A resume that is refused (a quota, a plan) keeps the sandbox, and is an error. */
 async function resume({ deps }: Attempt, name: string): Promise<LiveSandbox | undefined> {
   try {
     const live = await deps.provider.resume(name);
@@ -92,8 +92,7 @@ async function resume({ deps }: Attempt, name: string): Promise<LiveSandbox | un
     return live;
   } catch (error) {
     deps.metrics.count("resumed", 1, { outcome: "failed" });
-    if (error instanceof ProviderError && (error.kind === "gone" || error.kind === "refused"))
-      return undefined;
+    if (error instanceof ProviderError && error.kind === "gone") return undefined;
     throw error;
   }
 }
@@ -130,8 +129,21 @@ async function use(
     return await move(marked, live);
   } catch (error) {
     if (known) await unmark(marked, known);
-    throw error;
+    if (!known || !(error instanceof SandboxOver)) throw error instanceof SandboxOver ? error.cause : error;
+    await mustProbe(deps, wish, { sandbox: live });
+    return undefined;
   }
+}
+
+/**
+ * It stopped after it was looked at, or a snapshot whose answer was lost has stopped it: its files are still there. It is
+ * looked at again, and resumed. Making another instead would delete the files.
+ */
+class SandboxOver extends Error {}
+
+function asOver(error: unknown): unknown {
+  const isOver = error instanceof ProviderError && (error.kind === "stopped" || error.kind === "gone");
+  return isOver ? new SandboxOver(error.message, { cause: error }) : error;
 }
 
 interface Kept {
@@ -144,7 +156,7 @@ interface Kept {
 async function keep(tried: Attempt, { live, extendedAt, origin, replaced }: Kept): Promise<Room | undefined> {
   const { deps, wish, session } = tried;
   const now = deps.clock.now();
-  const { createdAt = now, slot } = session.sandbox ?? {};
+  const { createdAt = now } = session.sandbox ?? {};
   const madeAs = session.sandbox?.state === "ready" ? session.sandbox.origin : origin;
   const outcome = await deps.store.changeSession(wish.userId, wish.sessionKey, seen(session), {
     set: {
@@ -155,7 +167,6 @@ async function keep(tried: Attempt, { live, extendedAt, origin, replaced }: Kept
         createdAt,
         origin: madeAs,
         extendedAt,
-        ...(slot !== undefined && { slot }),
       },
     },
     remove: settled,
@@ -173,7 +184,8 @@ async function mark(tried: Attempt, known: ReadySandbox): Promise<Attempt | unde
   const now = deps.clock.now();
   const busy = { by: wish.by, until: now + limits.sandboxBusyMs };
   const set = { ...moved(wish, session, now), sandbox: { ...known, busy } };
-  const guard = { ...seen(session), notBusyAt: now };
+  // A mark of our own, whose answer was lost or whose worker died, is no obstacle: the lease says who goes on.
+  const guard = { ...seen(session), ...(known.busy?.by !== wish.by && { notBusyAt: now }) };
   const marked = await deps.store.changeSession(wish.userId, wish.sessionKey, guard, { set });
   return marked.won ? { ...tried, session: marked.item } : undefined;
 }
@@ -193,7 +205,7 @@ async function isExtended({ provider }: RoomDeps, live: LiveSandbox, byMs: numbe
     return true;
   } catch (error) {
     if (error instanceof ProviderError && error.kind === "refused") return false;
-    throw error;
+    throw asOver(error);
   }
 }
 
@@ -207,22 +219,18 @@ async function move(tried: Attempt, live: LiveSandbox): Promise<Room | undefined
       try {
         return await provider.snapshot(live, limits.moveSnapshotMs);
       } catch (error) {
-        if (error instanceof ProviderError && !isPassing(error)) return undefined;
-        throw error;
+        if (error instanceof ProviderError && error.kind === "refused") return undefined;
+        throw asOver(error);
       }
     },
   );
   return await make(tried, { reason: "max_life", snapshotId });
 }
 
-/** It may be otherwise in a moment. */
-function isPassing({ kind }: ProviderError): boolean {
-  return kind === "transient" || kind === "throttled";
-}
-
-/** The lease and the epoch exactly as they were read. */
-export function seen({ lease, epoch }: Session) {
-  return { lease: lease ?? null, epoch };
+/** The lease and the epoch exactly as they were read, and the sandbox still being made where it was. */
+export function seen(session: Session) {
+  const { lease, epoch } = session;
+  return { lease: lease ?? null, epoch, ...stillMaking(session) };
 }
 
 /** A holder's lease moves with every write of his, so that whoever saw less must look again. */
@@ -230,12 +238,15 @@ export function moved({ holder }: Wish, { lease }: Session, now: number) {
   return holder && lease ? { lease: renewed(lease, now) } : {};
 }
 
-/** What each use writes. */
+/** What each use writes. The reaper looks after a turn's deadline, or once a session without one has been idle. */
 export function inUse({ deps, wish, session }: Attempt, now: number) {
+  const isIdle = !wish.holder && (session.isIdle ?? session.lease === undefined);
+  const dueAt = Math.max(wish.holder ? wish.until : 0, now + deps.config.sessionIdleMs);
   return {
     ...moved(wish, session, now),
     lastUsedAt: now,
-    dueAt: now + deps.config.sessionIdleMs,
+    isIdle,
+    dueAt,
     expiresAt: now + limits.sessionRetentionMs,
   };
 }

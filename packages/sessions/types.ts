@@ -31,6 +31,8 @@ export interface SandboxSessionManagerConfig extends Partial<RoomDeps["config"]>
   ids?: Pick<Ids, "claim">;
   flags?: FlagReader;
   metrics?: Metrics;
+  /** How much time there is for what is asked; without a limit where nothing is said. */
+  timeLeftMs?: () => number;
   /** Rooms outlive the process that gave them out: `shutdown` leaves them to the reaper. */
   keepOnShutdown?: boolean;
 }

@@ -38,12 +38,6 @@ export const isWarm = (state: WarmSandbox["state"]): Condition => ({
   values: { ":state": state },
 });
 
-/** The slot is nobody's, or still that sandbox's. */
-export const slotIs = (name: string | undefined): Condition =>
-  name === undefined
-    ? isAbsent
-    : { expression: "#name = :name", names: { "#name": "name" }, values: { ":name": name } };
-
 /** The version that was seen is the one that is there; none, where none was. */
 export const versionIs = (version: number): Condition =>
   version === 0
@@ -106,6 +100,16 @@ export function taskAllows(guard: TaskGuard, now: number): Condition {
       values: { ":uncounted": guard.uncounted },
     });
   }
+  if (guard.attempts !== undefined) {
+    parts.push({
+      expression: `(${guard.attempts === 0 ? "attribute_not_exists(#state.attempts) OR " : ""}#state.attempts = :attempts)`,
+      names: state,
+      values: { ":attempts": guard.attempts },
+    });
+  }
+  if (guard.dueAt !== undefined) {
+    parts.push({ expression: "dueAt = :dueAtRead", names: {}, values: { ":dueAtRead": guard.dueAt } });
+  }
   return all(parts);
 }
 
@@ -133,6 +137,13 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
         ":leaseTurn": guard.lease.turn,
         ":leaseAt": guard.lease.at,
       },
+    });
+  }
+  if (guard.holder) {
+    parts.push({
+      expression: "lease.taskId = :holderTask AND lease.turn = :holderTurn",
+      names: {},
+      values: { ":holderTask": guard.holder.taskId, ":holderTurn": guard.holder.turn },
     });
   }
   if (guard.epoch !== undefined) {
@@ -164,10 +175,10 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
   return parts.length > 0 ? all(parts) : isThere;
 }
 
-export const isIn = (pk: string): Condition => ({
-  expression: "pk = :pk",
+export const isIn = (pk: string, prefix: string): Condition => ({
+  expression: "pk = :pk AND begins_with(sk, :prefix)",
   names: {},
-  values: { ":pk": pk },
+  values: { ":pk": pk, ":prefix": prefix },
 });
 
 export const isBetween = (pk: string, from: string, to: string): Condition => ({
@@ -188,15 +199,23 @@ export const isDue = (shard: string, now: number): Condition => ({
   values: { ":shard": shard, ":now": now },
 });
 
+/** Of one user's sessions, by the table's own key. */
+export const isSessionOf = (userId: string): Condition => ({
+  expression: "begins_with(pk, :sessions)",
+  names: {},
+  values: { ":sessions": `SESSION#${userId}#` },
+});
+
 export const isNotDeleted: Condition = {
   expression: "attribute_not_exists(deletedAt)",
   names: {},
   values: {},
 };
 
-export const hasStatus = (status: Status): Condition => ({
-  expression: "#state.#status = :status",
-  names: { "#state": "state", "#status": "status" },
+/** By the copy of the status that the index has; items from before version 3 have none, and are looked at themselves. */
+export const mayHaveStatus = (status: Status): Condition => ({
+  expression: "(#status = :status OR attribute_not_exists(#status))",
+  names: { "#status": "status" },
   values: { ":status": status },
 });
 

@@ -5,22 +5,21 @@ import {
   type IdempotencyRecord,
   isUnclaimed,
   type Outcome,
-  type Page,
-  type Session,
+  type PromptPosition,
   type Store,
   type UsageRecord,
 } from "@concierge/core";
 import {
   all,
-  hasStatus,
   isAbsent,
   isAbsentOrExpired,
   isNotDeleted,
   isOfSession,
+  isSessionOf,
   isThere,
   isWarm,
+  mayHaveStatus,
   sessionAllows,
-  slotIs,
   taskAllows,
   versionIs,
 } from "./conditions.ts";
@@ -40,10 +39,14 @@ import {
   readWarm,
   recordItem,
   recordSortBehind,
+  sessionNameOf,
+  slotPrefix,
   slotsPartition,
+  taskIdOf,
   taskItem,
   ttlOf,
   usagePartition,
+  usagePrefix,
   warmItem,
 } from "./items.ts";
 import { createTable } from "./table.ts";
@@ -51,7 +54,6 @@ import type { UpdateParts } from "./update.ts";
 
 /** More than a pool may ever be asked to hold. */
 const warmMax = 1000;
-const holdingMax = 2000;
 
 /** The store on DynamoDB. */
 export function createDynamoStore(options: {
@@ -76,6 +78,7 @@ export function createDynamoStore(options: {
       const parts: UpdateParts = {
         set: {
           ...set,
+          ...(set.state && { status: set.state.status }),
           ...(set.dueAt !== undefined && { dueShard: dueShardOf("TASK", id) }),
           ...(set.expiresAt !== undefined && { ttl: ttlOf(set.expiresAt) }),
         },
@@ -88,7 +91,7 @@ export function createDynamoStore(options: {
 
     async listTasks(userId, { limit, after, status, sessionKey }) {
       const filters = [
-        ...(status ? [hasStatus(status)] : []),
+        ...(status ? [mayHaveStatus(status)] : []),
         ...(sessionKey ? [isOfSession(sessionKey)] : []),
       ];
       const page = await table.listOwned(ownerOf.tasks(userId), {
@@ -96,18 +99,23 @@ export function createDynamoStore(options: {
         ...(after !== undefined && { after: { ...keyOf.task(after), ownedAt: after } }),
         ...(filters.length > 0 && { filter: all(filters) }),
       });
-      return pageOf(page, readTask);
+      const tasks = page.items.map(readTask);
+      const items = tasks.filter(({ state }) => status === undefined || state.status === status);
+      return { items, next: page.next };
     },
 
     async listDueTasks(now, limit) {
-      return (await table.listDue("TASK", now, limit)).map((item) => String(item.id));
+      const due = await table.listDue(["TASK"], now, limit);
+      return due.map((item) => ({ id: taskIdOf(item), userId: String(item.userId) }));
     },
 
     async listDueSessions(now, limit) {
-      return (await table.listDue("SESSION", now, limit)).map(({ userId, key }) => ({
-        userId: String(userId),
-        key: String(key),
-      }));
+      return (await table.listDue(["SESSION", "IDLE"], now, limit)).map(sessionNameOf);
+    },
+
+    async listIdleSessions(limit, userId) {
+      const ofUser = userId === undefined ? undefined : isSessionOf(userId);
+      return (await table.listDue(["IDLE"], Number.MAX_SAFE_INTEGER, limit, ofUser)).map(sessionNameOf);
     },
 
     async putRecord(taskId, record, expiresAt) {
@@ -117,21 +125,31 @@ export function createDynamoStore(options: {
       );
     },
 
-    async putPrompt(taskId, turn, prompt, expiresAt) {
-      const item = { turn, prompt, expiresAt, ttl: ttlOf(expiresAt) };
-      await table.putAnyway({ ...item, ...keyOf.prompt(taskId, turn) });
+    async putPrompt(taskId, position, prompt, expiresAt) {
+      const item = { ...position, prompt, expiresAt, ttl: ttlOf(expiresAt) };
+      await table.putAnyway({ ...item, ...keyOf.prompt(taskId, position) });
+    },
+
+    async getPrompt(taskId, position) {
+      const item = await table.get(keyOf.prompt(taskId, position));
+      return item && String(item.prompt);
     },
 
     async readPrompts(taskId, beforeTurn) {
-      const [from, to] = [keyOf.prompt(taskId, 0), keyOf.prompt(taskId, beforeTurn - 1)];
-      const prompts: { turn: number; prompt: string }[] = [];
-      for (let { pk, sk } = from; ; ) {
-        const page = await table.readRange(pk, sk, to.sk);
-        for (const { turn, prompt } of page.items)
-          prompts.push({ turn: Number(turn), prompt: String(prompt) });
-        const last = prompts.at(-1);
+      const to = keyOf.prompt(taskId, { turn: beforeTurn, key: undefined }).sk;
+      const prompts: (PromptPosition & { prompt: string })[] = [];
+      for (let { pk, sk } = keyOf.prompt(taskId, { turn: 0, key: undefined }); ; ) {
+        const page = await table.readRange(pk, sk, to);
+        const read = page.items.map(({ turn, key, prompt }) => ({
+          turn: Number(turn),
+          key: key === undefined ? undefined : String(key),
+          prompt: String(prompt),
+        }));
+        prompts.push(...read.filter(({ turn }) => turn < beforeTurn));
+        const last = page.items.at(-1);
         if (!page.more || !last) return prompts;
-        sk = keyOf.prompt(taskId, last.turn + 1).sk;
+        // The next key there could be after the last that was read.
+        sk = `${String(last.sk)} `;
       }
     },
 
@@ -151,7 +169,9 @@ export function createDynamoStore(options: {
       const parts: UpdateParts = {
         set: {
           ...set,
-          ...(set.dueAt !== undefined && { dueShard: dueShardOf("SESSION", `${userId}#${key}`) }),
+          ...(set.dueAt !== undefined && {
+            dueShard: dueShardOf(set.isIdle ? "IDLE" : "SESSION", `${userId}#${key}`),
+          }),
           ...(set.expiresAt !== undefined && { ttl: ttlOf(set.expiresAt) }),
         },
         // Any other guard holds of none but a session that is there, with all of this.
@@ -180,14 +200,7 @@ export function createDynamoStore(options: {
         filter: isNotDeleted,
         ...(after !== undefined && { after: placeOf(userId, after) }),
       });
-      const items = page.items.map(readSession);
-      const last = items.at(-1);
-      return { items, next: page.more && last ? ownedSince(last.createdAt, last.key) : undefined };
-    },
-
-    async listHoldingSessions() {
-      const items = await table.listDue("SESSION", Number.MAX_SAFE_INTEGER, holdingMax);
-      return items.map(readSession).filter(isHolding);
+      return { items: page.items.map(readSession), next: page.next };
     },
 
     async listWarm() {
@@ -214,15 +227,24 @@ export function createDynamoStore(options: {
     },
 
     async listSlots() {
-      return (await table.readAll(slotsPartition)).map(readSlot);
+      return (await table.readAll(slotsPartition, slotPrefix)).map(readSlot);
     },
 
-    async takeSlot(slot, over) {
-      return (await table.put({ ...slot, ...keyOf.slot(slot.number) }, slotIs(over))).won;
+    async putSlot(slot) {
+      await table.putAnyway({ ...slot, ...keyOf.slot(slot.name) });
     },
 
-    async freeSlot(number, name) {
-      return await table.remove(keyOf.slot(number), slotIs(name));
+    async deleteSlot(name) {
+      await table.remove(keyOf.slot(name), isThere);
+    },
+
+    async getReapCursor() {
+      const cursor = (await table.get(keyOf.reapCursor))?.cursor;
+      return cursor === undefined ? undefined : String(cursor);
+    },
+
+    async putReapCursor(cursor) {
+      await table.putAnyway({ ...keyOf.reapCursor, cursor });
     },
 
     async getBase() {
@@ -248,7 +270,7 @@ export function createDynamoStore(options: {
     },
 
     async listUsage(day) {
-      return (await table.readAll(usagePartition(day))).map(readUsage);
+      return (await table.readAll(usagePartition(day), usagePrefix)).map(readUsage);
     },
 
     async getFlags() {
@@ -270,7 +292,8 @@ export function createDynamoStore(options: {
 
     async listKeys({ limit, after }) {
       const from = after === undefined ? {} : { after: { ...keyOf.key(after), ownedAt: after } };
-      return pageOf(await table.listOwned(ownerOf.keys, { limit, ...from }), readKey);
+      const page = await table.listOwned(ownerOf.keys, { limit, ...from });
+      return { items: page.items.map(readKey), next: page.next };
     },
 
     async deleteKey(id) {
@@ -312,22 +335,9 @@ function placeOf(userId: string, ownedAt: string) {
   return { ...keyOf.session(userId, ownedAt.slice(ownedAt.indexOf("#") + 1)), ownedAt };
 }
 
-function isHolding({ sandbox }: Session): boolean {
-  return sandbox !== undefined;
-}
-
 /** An item that is no longer due leaves the index. */
 function withShard(remove: readonly string[]): readonly string[] {
   return remove.includes("dueAt") ? [...remove, "dueShard"] : remove;
-}
-
-/** What goes on after its last item's id. */
-function pageOf<T extends { id: string }>(
-  page: { items: Item[]; more: boolean },
-  read: (item: Item) => T,
-): Page<T> {
-  const items = page.items.map(read);
-  return { items, next: page.more ? items.at(-1)?.id : undefined };
 }
 
 function mapOutcome<T>(outcome: Outcome<Item>, read: (item: Item) => T): Outcome<T> {

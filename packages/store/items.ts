@@ -5,6 +5,7 @@ import {
   type EventRecord,
   type Key,
   keySchema,
+  type PromptPosition,
   type RecordPosition,
   type Session,
   type Slot,
@@ -18,31 +19,39 @@ import {
 import { assertReadable } from "./version.ts";
 
 /** What an item has beside its fields: its keys, its places in the indexes, and when the table may drop it. */
-const housekeeping = ["pk", "sk", "owner", "ownedAt", "dueShard", "ttl", "schema"] as const;
+const housekeeping = ["pk", "sk", "owner", "ownedAt", "dueShard", "status", "ttl", "schema"] as const;
 
 export type Item = Record<string, unknown>;
 
 const shards = 4;
 
-export type DueKind = "TASK" | "SESSION";
+/** What is due, by kind. Sessions that no turn has stand apart, so that the least recently used is found by one look. */
+export type DueKind = "TASK" | "SESSION" | "IDLE";
 
 export const keyOf = {
   task: (id: string) => ({ pk: `TASK#${id}`, sk: "TASK" }),
   record: (taskId: string, position: RecordPosition) => ({ pk: `TASK#${taskId}`, sk: recordSort(position) }),
-  prompt: (taskId: string, turn: number) => ({ pk: `TASK#${taskId}`, sk: `PROMPT#${digits(turn, 6)}` }),
+  prompt: (taskId: string, { turn, key }: PromptPosition) => ({
+    pk: `TASK#${taskId}`,
+    sk: `PROMPT#${digits(turn, 6)}${key === undefined ? "" : `#${key}`}`,
+  }),
   session: (userId: string, key: string) => ({ pk: `SESSION#${userId}#${key}`, sk: "SESSION" }),
   key: (id: string) => ({ pk: `KEY#${id}`, sk: "KEY" }),
   warm: (name: string) => ({ pk: `WARM#${name}`, sk: "WARM" }),
   /** All in one partition, so that one consistent query sees them all. */
-  slot: (number: number) => ({ pk: slotsPartition, sk: `SLOT#${digits(number, 6)}` }),
-  usage: (day: string, userId: string) => ({ pk: usagePartition(day), sk: `USER#${userId}` }),
+  slot: (name: string) => ({ pk: slotsPartition, sk: `${slotPrefix}${name}` }),
+  usage: (day: string, userId: string) => ({ pk: usagePartition(day), sk: `${usagePrefix}${userId}` }),
   base: { pk: "BASE", sk: "BASE" },
   flags: { pk: "FLAGS", sk: "FLAGS" },
+  reapCursor: { pk: "REAP", sk: "CURSOR" },
   idempotency: (scope: string) => ({ pk: `IDEMPOTENCY#${scope}`, sk: "IDEMPOTENCY" }),
 } as const;
 
 export const slotsPartition = "SLOTS";
+/** Slots before version 3 had numbers (`SLOT#`); they count no more, and the reaper writes those that are missing. */
+export const slotPrefix = "NAME#";
 export const usagePartition = (day: string) => `USAGE#${day}`;
+export const usagePrefix = "USER#";
 
 export const ownerOf = {
   tasks: (userId: string) => `TASKS#${userId}`,
@@ -57,6 +66,7 @@ export function taskItem(task: Task): Item {
     ...keyOf.task(task.id),
     owner: ownerOf.tasks(task.userId),
     ownedAt: task.id,
+    status: task.state.status,
     ...(task.dueAt !== undefined && { dueShard: dueShardOf("TASK", task.id) }),
     ttl: ttlOf(task.expiresAt),
   };
@@ -112,6 +122,16 @@ export function dueShardsOf(kind: DueKind): string[] {
 
 export function ttlOf(expiresAt: number): number {
   return Math.ceil(expiresAt / 1000);
+}
+
+/** Ids by the keys that an index has of them. */
+export function taskIdOf({ pk }: Item): string {
+  return String(pk).slice("TASK#".length);
+}
+
+export function sessionNameOf({ pk }: Item): { userId: string; key: string } {
+  const [, userId = "", key = ""] = String(pk).split("#");
+  return { userId, key };
 }
 
 /** A turn's progress stands before its output, and numbers sort as numbers do. */

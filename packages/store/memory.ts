@@ -8,6 +8,7 @@ import {
   type Key,
   type Outcome,
   type Page,
+  type PromptPosition,
   type RecordPosition,
   type Session,
   type SessionGuard,
@@ -24,17 +25,18 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
   const tasks = new Map<string, Task>();
   const sessions = new Map<string, Session>();
   const records = new Map<string, EventRecord>();
-  const prompts = new Map<string, Map<number, string>>();
+  const prompts = new Map<string, (PromptPosition & { prompt: string })[]>();
   const keys = new Map<string, Key>();
   const idempotency = new Map<string, IdempotencyRecord>();
   const warm = new Map<string, WarmSandbox>();
-  const slots = new Map<number, Slot>();
+  const slots = new Map<string, Slot>();
+  let reapCursor: string | undefined;
   const usage = new Map<string, UsageRecord>();
   let base: Base | undefined;
   let flags: Flags = {};
 
   const live = <T extends { expiresAt: number }>(item: T | undefined): T | undefined =>
-    item && item.expiresAt > clock.now() ? structuredClone(item) : undefined;
+    item && item.expiresAt > clock.now() ? copy(item) : undefined;
 
   return {
     async getTask(id) {
@@ -44,7 +46,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
     async createTask(task) {
       const existing = tasks.get(task.id);
       if (existing) return lost(live(existing));
-      tasks.set(task.id, structuredClone(task));
+      tasks.set(task.id, copy(task));
       return won(task);
     },
 
@@ -53,7 +55,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       if (!task || !taskAllows(task, guard)) return lost(task);
       const changed: Task = {
         ...task,
-        ...structuredClone(set),
+        ...copy(set),
         ...(phase && { phases: [...task.phases, phase], phaseCount: task.phaseCount + 1 }),
         ...(notice && { notices: [...task.notices, notice] }),
       };
@@ -76,7 +78,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
     async listDueTasks(now, limit) {
       const due = [...tasks.values()].filter((task) => task.dueAt !== undefined && task.dueAt <= now);
       due.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0));
-      return due.slice(0, limit).map((task) => task.id);
+      return due.slice(0, limit).map(({ id, userId }) => ({ id, userId }));
     },
 
     async listDueSessions(now, limit) {
@@ -87,26 +89,41 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       return due.slice(0, limit).map(({ userId, key }) => ({ userId, key }));
     },
 
-    async putRecord(taskId, record) {
-      const at = `${taskId} ${recordOrder(record)}`;
-      if (!records.has(at)) records.set(at, structuredClone(record));
+    async listIdleSessions(limit, userId) {
+      const idle = [...sessions.values()].filter(
+        (session) =>
+          session.isIdle && session.dueAt !== undefined && (userId ?? session.userId) === session.userId,
+      );
+      idle.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0));
+      return idle.slice(0, limit).map(({ userId: of, key }) => ({ userId: of, key }));
     },
 
-    async putPrompt(taskId, turn, prompt) {
-      const asked = prompts.get(taskId) ?? new Map<number, string>();
-      prompts.set(taskId, asked.set(turn, prompt));
+    async putRecord(taskId, record) {
+      const at = `${taskId} ${recordOrder(record)}`;
+      if (!records.has(at)) records.set(at, copy(record));
+    },
+
+    async putPrompt(taskId, position, prompt) {
+      const others = (prompts.get(taskId) ?? []).filter(
+        ({ turn, key }) => turn !== position.turn || key !== position.key,
+      );
+      prompts.set(taskId, [...others, { ...position, prompt }]);
+    },
+
+    async getPrompt(taskId, { turn, key }) {
+      return prompts.get(taskId)?.find((one) => one.turn === turn && one.key === key)?.prompt;
     },
 
     async readPrompts(taskId, beforeTurn) {
-      const asked = [...(prompts.get(taskId) ?? [])].map(([turn, prompt]) => ({ turn, prompt }));
-      return asked.filter(({ turn }) => turn < beforeTurn).sort((a, b) => a.turn - b.turn);
+      const asked = (prompts.get(taskId) ?? []).filter(({ turn }) => turn < beforeTurn);
+      return copy(asked).sort((a, b) => a.turn - b.turn);
     },
 
     async readRecords(taskId, from, toTurn) {
       const first = `${taskId} ${recordOrder(from)}`;
       const last = `${taskId} ${recordOrder({ turn: toTurn + 1, kind: "progress", seq: 0 })}`;
       const within = [...records.keys()].filter((at) => at >= first && at < last).sort();
-      return { records: within.flatMap((at) => structuredClone(records.get(at)) ?? []), more: false };
+      return { records: within.flatMap((at) => copy(records.get(at)) ?? []), more: false };
     },
 
     async getSession(userId, key) {
@@ -119,7 +136,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       if (!sessionAllows(session, guard, clock.now())) return lost(live(session));
       const now = clock.now();
       const fresh: Session = { userId, key, epoch: 0, createdAt: now, lastUsedAt: now, expiresAt: now };
-      const changed = { ...(session ?? fresh), ...structuredClone(set) };
+      const changed = { ...(session ?? fresh), ...copy(set) };
       for (const name of remove) delete changed[name];
       sessions.set(at, changed);
       return won(changed);
@@ -138,16 +155,8 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       return { items: items.map(({ session }) => session), next };
     },
 
-    async listHoldingSessions() {
-      const holding = [...sessions.values()].filter(
-        ({ sandbox, dueAt }) => sandbox !== undefined && dueAt !== undefined,
-      );
-      holding.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0));
-      return structuredClone(holding);
-    },
-
     async listWarm() {
-      return structuredClone([...warm.values()].filter(isUnclaimed));
+      return copy([...warm.values()].filter(isUnclaimed));
     },
 
     async getWarm(name) {
@@ -156,13 +165,13 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
 
     async createWarm(sandbox) {
       if (warm.has(sandbox.name)) return false;
-      warm.set(sandbox.name, structuredClone(sandbox));
+      warm.set(sandbox.name, copy(sandbox));
       return true;
     },
 
     async changeWarm(name, from, sandbox) {
       if (warm.get(name)?.state !== from) return false;
-      warm.set(name, structuredClone(sandbox));
+      warm.set(name, copy(sandbox));
       return true;
     },
 
@@ -171,26 +180,32 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
     },
 
     async listSlots() {
-      return structuredClone([...slots.values()]).sort((a, b) => a.number - b.number);
+      return copy([...slots.values()]).sort((a, b) => (a.name < b.name ? -1 : 1));
     },
 
-    async takeSlot(slot, over) {
-      if (slots.get(slot.number)?.name !== over) return false;
-      slots.set(slot.number, structuredClone(slot));
-      return true;
+    async putSlot(slot) {
+      slots.set(slot.name, copy(slot));
     },
 
-    async freeSlot(number, name) {
-      return slots.get(number)?.name === name && slots.delete(number);
+    async deleteSlot(name) {
+      slots.delete(name);
+    },
+
+    async getReapCursor() {
+      return reapCursor;
+    },
+
+    async putReapCursor(cursor) {
+      reapCursor = cursor;
     },
 
     async getBase() {
-      return structuredClone(base);
+      return copy(base);
     },
 
     async putBase(changed, seen) {
       if ((base?.version ?? 0) !== seen) return false;
-      base = structuredClone(changed);
+      base = copy(changed);
       return true;
     },
 
@@ -199,15 +214,15 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       const sums = Object.entries(counters).map(([name, by]) => [name, (before[name] ?? 0) + by]);
       const record = { day, userId, counters: { ...before, ...Object.fromEntries(sums) } };
       usage.set(`${day} ${userId}`, record);
-      return structuredClone(record);
+      return copy(record);
     },
 
     async getUsage(day, userId) {
-      return structuredClone(usage.get(`${day} ${userId}`));
+      return copy(usage.get(`${day} ${userId}`));
     },
 
     async listUsage(day) {
-      return structuredClone([...usage.values()].filter((record) => record.day === day));
+      return copy([...usage.values()].filter((record) => record.day === day));
     },
 
     async getFlags() {
@@ -219,7 +234,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
     },
 
     async getKey(id) {
-      return structuredClone(keys.get(id));
+      return copy(keys.get(id));
     },
 
     async createKey(key) {
@@ -248,12 +263,15 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
 
 function taskAllows(task: Task, guard: TaskGuard): boolean {
   const claim = task.state.status === "provisioning" ? task.state.claim : undefined;
+  const attempts = "attempts" in task.state ? (task.state.attempts ?? 0) : 0;
   return (
     task.turn === guard.turn &&
     guard.status.includes(task.state.status) &&
     (guard.claimUntilBefore === undefined || (claim !== undefined && claim.until < guard.claimUntilBefore)) &&
     (guard.claimId === undefined || claim?.id === guard.claimId) &&
     (guard.outputSeq === undefined || task.outputSeq === guard.outputSeq) &&
+    (guard.attempts === undefined || attempts === guard.attempts) &&
+    (guard.dueAt === undefined || task.dueAt === guard.dueAt) &&
     (guard.uncounted === undefined || (task.countedTurn ?? 0) < guard.uncounted) &&
     (guard.deadlineAfter === undefined || task.deadlineAt > guard.deadlineAfter) &&
     (guard.cloneNonce === undefined || (task.cloneNonce ?? guard.cloneNonce) === guard.cloneNonce)
@@ -262,12 +280,14 @@ function taskAllows(task: Task, guard: TaskGuard): boolean {
 
 function sessionAllows(
   session: Session | undefined,
-  { lease, epoch, notBusyAt, maker, isOpen, lastUsedAt, usedUntil }: SessionGuard,
+  { lease, holder, epoch, notBusyAt, maker, isOpen, lastUsedAt, usedUntil }: SessionGuard,
   now: number,
 ): boolean {
   const busy = session?.sandbox?.state === "ready" ? session.sandbox.busy : undefined;
   if (notBusyAt !== undefined && busy && busy.until > notBusyAt) return false;
   if (epoch !== undefined && session?.epoch !== epoch) return false;
+  const { taskId, turn } = session?.lease ?? {};
+  if (holder && (taskId !== holder.taskId || turn !== holder.turn)) return false;
   const by = session?.sandbox?.state === "creating" ? session.sandbox.by : undefined;
   if (maker !== undefined && by !== maker) return false;
   if (lastUsedAt !== undefined && session?.lastUsedAt !== lastUsedAt) return false;
@@ -293,13 +313,21 @@ function pageOf<T extends { id: string }>(all: T[], limit: number, after: string
     .filter(({ id }) => after === undefined || id < after)
     .sort((a, b) => (a.id < b.id ? 1 : -1));
   const items = rest.slice(0, limit);
-  return { items: structuredClone(items), next: rest.length > limit ? items.at(-1)?.id : undefined };
+  return { items: copy(items), next: rest.length > limit ? items.at(-1)?.id : undefined };
+}
+
+/** A deep copy of plain data: several times faster than `structuredClone`, and simulations make millions of them. */
+function copy<T>(value: T): T {
+  if (typeof value !== "object" || value === null) return value;
+  if (value instanceof Uint8Array) return value.slice() as T;
+  if (Array.isArray(value)) return value.map(copy) as T;
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, copy(part)])) as T;
 }
 
 function won<T>(item: T): Outcome<T> {
-  return { won: true, item: structuredClone(item) };
+  return { won: true, item: copy(item) };
 }
 
 function lost<T>(item: T | undefined): Outcome<T> {
-  return { won: false, item: structuredClone(item) };
+  return { won: false, item: copy(item) };
 }

@@ -1,4 +1,5 @@
 import {
+  BatchGetItemCommand,
   ConditionalCheckFailedException,
   DeleteItemCommand,
   type DynamoDBClient,
@@ -16,6 +17,10 @@ import { buildUpdate, type UpdateParts } from "./update.ts";
 import { schemaVersion } from "./version.ts";
 
 export type Key = { pk: string; sk: string };
+
+/** The most keys that one request takes, and the most requests that one page of a list takes. */
+const batchGetMax = 100;
+const listRequestsMax = 4;
 
 /** What the store does to the one table: one item a write, each under a condition; reads that decide are consistent. */
 export function createTable(options: { client: DynamoDBClient; tableName: string; clock: Clock }) {
@@ -57,30 +62,64 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return outcome.won;
   };
 
-  /** The newest of an owner's items, going on after one of them; filtered items are made up for from further pages. */
+  /**
+   * The newest of an owner's items, after one of them: the index has their keys and what lists are filtered by, the table
+   * has the items. A bounded number of requests: `next` is where the list goes on, also where few items passed the filter.
+   */
   const listOwned = async (
     owner: string,
     { limit, after, filter }: { limit: number; after?: Key & { ownedAt: string }; filter?: Condition },
-  ): Promise<{ items: Item[]; more: boolean }> => {
-    const items: Item[] = [];
+  ): Promise<{ items: Item[]; next: string | undefined }> => {
+    const found: Item[] = [];
     let start = after && toAttributes({ ...after, owner });
-    do {
+    for (let requests = 0; requests < listRequestsMax; requests++) {
       const page = await query(isOwnedBy(owner), {
         IndexName: "owner",
         ...(filter && { filter }),
         ScanIndexForward: false,
-        Limit: limit + 1,
+        // A filtered page reads a whole megabyte of index entries, thousands of them, for one request.
+        ...(!filter && { Limit: limit + 1 }),
         ...(start && { ExclusiveStartKey: start }),
       });
-      items.push(...page.items.filter((item) => isLive(item, clock.now())));
+      found.push(...page.items);
       start = page.next;
-    } while (start && items.length <= limit);
-    return { items: items.slice(0, limit), more: items.length > limit };
+      if (!start || found.length > limit) break;
+    }
+    const listed = found.slice(0, limit);
+    const items = await getAll(listed.map(({ pk, sk }) => ({ pk: String(pk), sk: String(sk) })));
+    const last = found.length > limit ? listed.at(-1)?.ownedAt : start && fromAttributes(start).ownedAt;
+    return { items, next: last === undefined ? undefined : String(last) };
   };
 
-  const listDue = async (kind: DueKind, now: number, limit: number): Promise<Item[]> => {
+  /** Many items by their keys, in that order, without those that are gone. */
+  const getAll = async (keys: readonly Key[]): Promise<Item[]> => {
+    const found = new Map<string, Item>();
+    for (let from = 0; from < keys.length; from += batchGetMax) {
+      let wanted: Attributes[] = keys.slice(from, from + batchGetMax).map(toAttributes);
+      while (wanted.length > 0) {
+        const RequestItems = { [TableName]: { Keys: wanted, ConsistentRead: true } };
+        const { Responses, UnprocessedKeys } = await client.send(new BatchGetItemCommand({ RequestItems }));
+        const read: Attributes[] = Responses?.[TableName] ?? [];
+        for (const item of read.map(fromAttributes)) found.set(`${String(item.pk)} ${String(item.sk)}`, item);
+        wanted = UnprocessedKeys?.[TableName]?.Keys ?? [];
+      }
+    }
+    const inOrder = keys.map(({ pk, sk }) => found.get(`${pk} ${sk}`));
+    return inOrder.filter((item) => item !== undefined && isLive(item, clock.now())) as Item[];
+  };
+
+  /** What is due, the longest due first: a page of each shard, with the keys that the index has. */
+  const listDue = async (
+    kinds: readonly DueKind[],
+    now: number,
+    limit: number,
+    filter?: Condition,
+  ): Promise<Item[]> => {
+    const shards = kinds.flatMap(dueShardsOf);
     const pages = await Promise.all(
-      dueShardsOf(kind).map((shard) => query(isDue(shard, now), { IndexName: "due", Limit: limit })),
+      shards.map((shard) =>
+        query(isDue(shard, now), { IndexName: "due", ...(filter ? { filter } : { Limit: limit }) }),
+      ),
     );
     const due = pages.flatMap(({ items }) => items);
     return due.sort((a, b) => Number(a.dueAt) - Number(b.dueAt)).slice(0, limit);
@@ -96,12 +135,12 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return { items, more: next !== undefined };
   };
 
-  /** All of a partition, as it is now. */
-  const readAll = async (pk: string): Promise<Item[]> => {
+  /** All of a partition whose sort keys begin so, as it is now. */
+  const readAll = async (pk: string, prefix: string): Promise<Item[]> => {
     const items: Item[] = [];
     let start: Attributes | undefined;
     do {
-      const page = await query(isIn(pk), {
+      const page = await query(isIn(pk, prefix), {
         ConsistentRead: true,
         ...(start && { ExclusiveStartKey: start }),
       });

@@ -61,7 +61,8 @@ describe("items of the version before", () => {
     expect(new Set(sessions.map(({ sandbox }) => sandbox?.state))).toEqual(
       new Set(["ready", "releasing", undefined]),
     );
-    expect((await store.listSlots()).length).toBeGreaterThan(5);
+    // Slots had numbers then. They count no more: the reaper writes those of sandboxes that are there.
+    expect(await store.listSlots()).toEqual([]);
     expect(await store.getFlags()).toEqual({ ENABLE_HEALTH_PROBE: "50%" });
     expect((await store.listKeys({ limit: 10 })).items).toHaveLength(1);
     expect(await store.listUsage("2026-11-01")).toHaveLength(1);
@@ -104,7 +105,6 @@ describe("items of the version after", () => {
     expect(read.length).toBeGreaterThan(8);
     expect(JSON.stringify(read)).not.toContain("later");
     expect((await store.listSessions(user, { limit: 50 })).items.length).toBeGreaterThan(5);
-    expect((await store.listSlots()).length).toBeGreaterThan(5);
   });
 
   it("keep what only the version after knows when this one writes them", async () => {

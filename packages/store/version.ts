@@ -10,7 +10,7 @@
  * the first reads it, the second writes it. An item of a version further off is refused, before it is half understood.
  * Items without one were written before there were versions, and are of the first.
  */
-export const schemaVersion = 2;
+export const schemaVersion = 3;
 
 const oldestReadable = 1;
 const newestReadable = schemaVersion + 1;

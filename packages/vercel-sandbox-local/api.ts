@@ -40,6 +40,7 @@ export async function startSandboxApi(given: SandboxApiOptions): Promise<Sandbox
     // The more special paths first: `sessions` and `snapshots` stand where a name may.
     routes: [...sessionRoutes(world, schemas), ...sandboxRoutes(world, schemas)],
     control: controlRoutes(world, faults),
+    sandboxOfSession: (id) => store.sandboxes.get(store.sessions.get(id)?.sandboxId ?? "")?.name,
   });
   try {
     await recover(world);

@@ -78,6 +78,28 @@ describe("faults", () => {
     },
   );
 
+  controlTest("by a sandbox's name meets its create and its sessions, and no other sandbox's", async () => {
+    await using service = await openService();
+    const before = await service.create({ name: "theirs-1", persistent: false });
+    await service.fault({ sandbox: "^theirs-", count: 100, effect: { type: "status", status: 418 } });
+    const mine = await service.create({ name: "mine", persistent: false });
+    expect(await sh(mine, "echo mine")).toBe("mine");
+    expect(await refusedWith(service.create({ name: "theirs-2" }))).toMatchObject({ status: 418 });
+    expect(await refusedWith(before.runCommand("true"))).toMatchObject({ status: 418 });
+    const named = { ...service.credentials, name: "theirs-1" };
+    expect(await refusedWith(Sandbox.get(named))).toMatchObject({ status: 418 });
+  });
+
+  controlTest("that hang break when the faults are cleared", async () => {
+    await using service = await openService();
+    await service.fault({ route: "createSandbox", effect: { type: "hang" } });
+    const created = service.create({ name: "late", persistent: false });
+    await eventually(async () => (await service.stats()).routes.createSandbox?.requests === 1);
+    await service.clearFaults();
+    // The SDK tries again what broke.
+    expect((await created).name).toBe("late");
+  });
+
   controlTest("a hang never answers, and a delay answers late", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
@@ -88,6 +110,50 @@ describe("faults", () => {
     const before = performance.now();
     await sandbox.stop();
     expect(performance.now() - before).toBeGreaterThan(140);
+  });
+
+  controlTest("a fault with a token meets only the caller that has it", async () => {
+    await using service = await openService();
+    await service.fault({ token: "unlucky", count: 100, effect: { type: "status", status: 400 } });
+    const unlucky = Sandbox.list({ ...service.credentials, token: "unlucky" });
+    expect((await refusedWith(unlucky)).status).toBe(400);
+    expect((await Sandbox.list(service.credentials)).sandboxes).toEqual([]);
+  });
+
+  controlTest("an answer that is cut was still done: at the end of a chunk, or in the middle", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    const session = sandbox.currentSession();
+    const append = { cmd: "sh", args: ["-c", "echo ran >> runs"] };
+    await service.fault({ route: "runCommand", effect: { type: "cut", chunks: 1 } });
+    await expect(session.runCommand(append)).rejects.toMatchObject({ code: "stream_ended_early" });
+    await service.fault({ route: "runCommand", effect: { type: "cut", how: "break", chunks: 1 } });
+    await expect(session.runCommand(append)).rejects.toThrow("terminated");
+    await service.fault({ route: "runCommand", effect: { type: "cut" } });
+    await expect(session.runCommand({ ...append, detached: true })).rejects.toThrow("JSON");
+    await service.fault({ route: "runCommand", effect: { type: "cut", how: "break" } });
+    await expect(session.runCommand({ ...append, detached: true })).rejects.toThrow("response text");
+    expect(
+      await eventually(async () => (await sh(sandbox, "cat runs")) === Array(4).fill("ran").join("\n")),
+    ).toBe(true);
+  });
+
+  controlTest("an error line ends a stream with its code", async () => {
+    await using service = await openService();
+    const sandbox = await service.create({ persistent: false });
+    await service.fault({
+      route: "runCommand",
+      effect: { type: "errorLine", chunks: 1, code: "internal_error" },
+    });
+    await expect(sandbox.currentSession().runCommand("true")).rejects.toMatchObject({
+      code: "internal_error",
+    });
+  });
+
+  controlTest("a status can come with a page that is not the API's", async () => {
+    await using service = await openService();
+    await service.fault({ effect: { type: "status", status: 404, page: "<html>" } });
+    expect(await refusedWith(Sandbox.list(service.credentials))).toEqual({ status: 404, code: undefined });
   });
 
   controlTest("faults can be cleared", async () => {

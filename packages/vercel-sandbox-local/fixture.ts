@@ -76,6 +76,9 @@ export async function openService(options: Partial<SandboxApiOptions> = {}) {
       made.push(sandbox);
       return sandbox;
     },
+    async clearFaults() {
+      await request(`${url}/_control/faults`, "DELETE");
+    },
     async fault(fault: object) {
       await request(`${url}/_control/faults`, "POST", fault);
     },

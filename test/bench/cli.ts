@@ -10,10 +10,14 @@ import { rooms } from "./rooms.ts";
 import { stop } from "./stop.ts";
 import { throughput } from "./throughput.ts";
 import { timersBenchmark } from "./timers.ts";
+import { units } from "./units.ts";
+import { walls } from "./walls.ts";
 import { writes } from "./writes.ts";
 
 const benchmarks: readonly Benchmark[] = [
   writes,
+  units,
+  walls,
   stop,
   timersBenchmark,
   rooms,

@@ -7,7 +7,7 @@ export interface Benchmark {
 
 export interface Figure {
   what: string;
-  unit: "ms" | "MB/s" | "KB" | "vCPU-s" | "writes" | "sandboxes";
+  unit: "ms" | "MB/s" | "KB" | "vCPU-s" | "writes" | "sandboxes" | "requests" | "units";
   value: number;
   baseline?: { what: string; value: number };
   target?: Target;

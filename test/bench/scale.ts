@@ -1,5 +1,5 @@
 /**
- * What a day costs and asks for, by the counts of `verbs.ts`: the tables of docs/SCALE.md.
+ * What a day costs and asks for, by the counts of `verbs.ts`: the tables of docs/scale.md.
  * `npm run scale` prints them, and with `-- --update` writes them there.
  */
 import { readFile, writeFile } from "node:fs/promises";
@@ -40,8 +40,8 @@ export const price = {
   creation: 0.6e-6,
 };
 
-/** An item in both indexes, which hold all of it, is written three times. */
-const writesPerTaskWrite = 3;
+/** The indexes hold keys and little more: their part of the write units, as `npm run bench -- --only units` bills them. */
+const writesPerTaskWrite = 1.25;
 /** A message is sent, received, and deleted. */
 const requestsPerMessage = 3;
 const logKbPerInvocation = 0.5;
@@ -68,7 +68,7 @@ export function perTask(counts: Counts): PerTask {
     // Inactivity looks once a minute, the deadline once.
     "a timer that comes early": task.turns * 2,
     "an end, by the runner": task.turns,
-    "usage, counted": task.turns,
+    "what follows an end": task.turns,
     "read a task": task.turns * task.turnSeconds * task.looksPerSecond,
     "read its events, besides": task.turns * task.batchesPerTurn,
   };
@@ -163,13 +163,13 @@ export function scaleTables(counts: Counts): Record<string, string> {
   };
 }
 
-export const scaleFile = new URL("../../docs/SCALE.md", import.meta.url);
+export const scaleFile = new URL("../../docs/scale.md", import.meta.url);
 
 /** The document with its tables as they are now: each stands behind a comment with its name. */
 export function withTables(document: string, tables: Record<string, string>): string {
   return Object.entries(tables).reduce((text, [name, rows]) => {
     const place = new RegExp(`(<!-- table: ${name} -->\n\n)(?:\\|.*\n)*`);
-    if (!place.test(text)) throw new Error(`docs/SCALE.md has no place for the table "${name}"`);
+    if (!place.test(text)) throw new Error(`docs/scale.md has no place for the table "${name}"`);
     return text.replace(place, (_all, mark: string) => `${mark}${rows}\n`);
   }, document);
 }

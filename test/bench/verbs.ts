@@ -48,6 +48,11 @@ const userId = "bench";
 const writing = /(Put|Update|Delete|BatchWrite|TransactWrite)Item/;
 const nothing: Requests = { reads: 0, writes: 0, readUnits: 0, writeUnits: 0, messages: 0, calls: 0 };
 
+/** A count that begins at nothing. */
+export function requestsOf(): Requests {
+  return { ...nothing };
+}
+
 /** Carries each verb out once, on a real engine, and counts. */
 export async function countRequests(): Promise<Record<string, Requests>> {
   const total = { ...nothing };
@@ -73,7 +78,7 @@ export async function countRequests(): Promise<Record<string, Requests>> {
   await count("a beat", () => takeBeat(deps, first, "none"));
   await count("a timer that comes early", () => fireTimer(deps, { kind: "inactivity", ...first }));
   await count("an end, by the runner", () => reportEnd(deps, first, { ...end, lastSeq: 1 }));
-  await count("usage, counted", () => carryOut(deps, usageOf(first)));
+  await count("what follows an end", () => carryOut(deps, { kind: "ended", ...first }));
   const task = await count("read a task", () => getTask(deps, userId, id));
   await count("read its events, besides", () => readEvents(deps, task, beginning));
 
@@ -89,16 +94,13 @@ export async function countRequests(): Promise<Record<string, Requests>> {
   return counted;
 }
 
-function usageOf(turn: { taskId: string; turn: number }) {
-  return { kind: "usage" as const, ...turn, userId, counters: { turns: 1 } };
-}
-
 function difference(after: Requests, before: Requests): Requests {
   const names = Object.keys(nothing) as (keyof Requests)[];
   return Object.fromEntries(names.map((name) => [name, after[name] - before[name]])) as unknown as Requests;
 }
 
-async function startEngine(total: Requests) {
+/** A table of its own; what is asked of it is counted where there is something to count in. */
+export async function startEngine(total?: Requests) {
   const server = dynalite({ createTableMs: 0 });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -115,6 +117,7 @@ async function startEngine(total: Requests) {
           input: { ...request.input, ReturnConsumedCapacity: "TOTAL" },
         });
         const units = unitsOf(answer.output);
+        if (!total) return answer;
         if (writing.test(commandName)) {
           total.writes++;
           total.writeUnits += units;
@@ -153,12 +156,19 @@ function counting<T extends object>(port: T, add: () => void): T {
   return Object.fromEntries(entries) as T;
 }
 
-function composeDeps(client: DynamoDBClient, total: Requests): EndingDeps & LaunchDeps {
-  const clock: Clock = {
-    now: () => Date.now(),
-    sleep: (ms, signal) => sleep(ms, undefined, signal && { signal }).catch(() => {}),
-  };
-  const config = parseConfig({ CONCIERGE_DEFAULT_AGENT: "shell", CONCIERGE_STAGE: "bench" });
+const realClock: Clock = {
+  now: () => Date.now(),
+  sleep: (ms, signal) => sleep(ms, undefined, signal && { signal }).catch(() => {}),
+};
+
+/** The real verbs on that table, with a provider in memory. */
+export function composeDeps(
+  client: DynamoDBClient,
+  total: Requests = { ...nothing },
+  environment: Record<string, string> = {},
+  clock = realClock,
+): EndingDeps & LaunchDeps {
+  const config = parseConfig({ CONCIERGE_DEFAULT_AGENT: "shell", CONCIERGE_STAGE: "bench", ...environment });
   const store = createDynamoStore({ client, tableName: physicalName("Table"), clock });
   const sent = () => {
     total.messages++;
@@ -180,13 +190,14 @@ function composeDeps(client: DynamoDBClient, total: Requests): EndingDeps & Laun
     timers: counting({ arm: async () => {} }, sent),
     flags: createFlagReader({ store, clock }, config.flags),
     metrics: { count: () => {} },
+    timeLeftMs: () => Number.POSITIVE_INFINITY,
     sealer: createSealer("a sealing key for benchmarks"),
     git: { readBranch: async () => undefined },
     provider: counting(createMemoryProvider({ clock }).provider, called),
     runner: "",
     callbackUrl: "http://127.0.0.1",
     agents: noAgents,
-    webhooks: { send: async () => ({ kind: "delivered" }) as const },
+    limitTime: <T>(_ms: number, work: () => Promise<T>) => work(),
   };
   return { ...deps, sessions: new SandboxSessionManager({ ...config, ...deps }) };
 }

@@ -29,7 +29,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 const coreMayUse = new Set(["zod/mini", "node:crypto"]);
 
 /** Plain data, for everyone who builds the stack from it. */
-const shared = "infra/topology.ts";
+const shared = new Set(["infra/topology.ts", "infra/variables.ts"]);
 
 const importPattern =
   /(?:^|[^.\w])(?:import|export)\s*(?:type\s)?(?:[\w*{}\s,$]+?\sfrom\s*|\(\s*)?["']([^"'\n]+)["']/g;
@@ -80,7 +80,7 @@ function judgeRelative(
 ): string | undefined {
   const target = posix.join(posix.dirname(path), specifier);
   const targetHome = packageOf(target);
-  if (target === shared || targetHome === home) return undefined;
+  if (shared.has(target) || targetHome === home) return undefined;
   if (targetHome !== undefined) return `reaches into ${targetHome} by path: import it by name`;
   return isTest || home === undefined ? undefined : "leaves its package";
 }

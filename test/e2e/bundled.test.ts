@@ -13,7 +13,13 @@ afterAll(() => concierge[Symbol.asyncDispose]());
 describe("the functions, from their bundles", () => {
   test("have nothing to resolve modules from but what they are shipped with", () => {
     const functions = concierge.processes().filter(({ name }) => name.includes("#"));
-    expect(functions.map(({ name }) => name).sort()).toEqual(["Api#1", "Reaper#1", "Timer#1", "Worker#1"]);
+    expect(functions.map(({ name }) => name).sort()).toEqual([
+      "Api#1",
+      "Reaper#1",
+      "Timer#1",
+      "Webhook#1",
+      "Worker#1",
+    ]);
     for (const { pid } of functions) {
       const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
       const root = environment.find((line) => line.startsWith("LAMBDA_TASK_ROOT="))?.split("=")[1] ?? "";

@@ -65,7 +65,7 @@ describe("kill -9", () => {
   });
 });
 
-describe("started again on the same data dir", () => {
+describe("started again on the same data dir", { timeout: 90_000 }, () => {
   it("it knows its tasks and their output, and goes on with the session", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "concierge-again-"));
     try {

@@ -47,7 +47,7 @@ const expected: [MetricName, ...values: string[]][] = [
   ["cancellation_told", "stopping"],
   ["silence_asked", "silent"],
   ["timer_late_ms", "deadline", "inactivity"],
-  ["messages", "Worker", "Timer"],
+  ["messages", "Worker", "Timer", "Webhook"],
   ["message_errors", "Worker"],
 ];
 

@@ -192,7 +192,9 @@ describe("sandboxes made ahead", () => {
     expect(await user.ended(id)).toMatchObject({ status: "succeeded", sandbox: { origin: "warm" } });
     expect(await pool(concierge)).toMatchObject({ warm: 0, idle: 1, total: 1 });
     expect(await client.json("POST", "/v1/reap", {})).toMatchObject({ warmed: 1, failures: [] });
-    expect(await pool(concierge)).toMatchObject({ warm: 1, idle: 1, total: 2 });
+    await expect
+      .poll(() => pool(concierge), { timeout: 20_000 })
+      .toMatchObject({ warm: 1, idle: 1, total: 2 });
   }, 60_000);
 });
 

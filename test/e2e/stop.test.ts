@@ -90,7 +90,9 @@ describe("a stop ends", () => {
     expect(await provider.probe(stopped.sandbox?.name ?? "")).toEqual({ health: "gone" });
   });
 
-  it("one that forks faster than it can be looked at, at the price of the sandbox if need be", async () => {
+  it("one that forks faster than it can be looked at, at the price of the sandbox if need be", {
+    timeout: 90_000,
+  }, async () => {
     const { client } = concierge;
     const { id, mark } = await running(hopping);
     expect(await client.stop(id)).toMatchObject({ httpStatus: 200, status: "stopped" });

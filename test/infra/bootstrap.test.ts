@@ -1,62 +1,10 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { App, type Stack, Validations } from "aws-cdk-lib";
-import { Match, Template } from "aws-cdk-lib/assertions";
+import { Match } from "aws-cdk-lib/assertions";
 import { PolicyStatement, Role, ServicePrincipal } from "aws-cdk-lib/aws-iam";
-import { AwsSolutionsChecks } from "cdk-nag";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readSettings } from "../../infra/bootstrap/settings.ts";
-import { BootstrapStack } from "../../infra/bootstrap/stack.ts";
+import { describe, expect, it } from "vitest";
 import { topology } from "../../infra/topology.ts";
+import { context, listed, policiesOf, resolved, statementsOf, synthesize } from "./bootstrap.ts";
 import { render } from "./render.ts";
 import { all, inlineStatements } from "./resources.ts";
-
-const directories: string[] = [];
-const context = { repository: "acme/concierge", alertEmail: "ops@example.com" };
-
-beforeAll(() => {
-  process.env.CDK_DISABLE_STACK_TRACE = "1";
-});
-afterAll(() => {
-  for (const directory of directories) rmSync(directory, { recursive: true });
-});
-
-function synthesize(change: (stack: Stack) => void = () => {}, given: object = context) {
-  const outdir = mkdtempSync(join(tmpdir(), "concierge-bootstrap-"));
-  directories.push(outdir);
-  const app = new App({ outdir, context: { ...given, "aws:cdk:bundling-stacks": [] } });
-  const stack = new BootstrapStack(app, "Bootstrap", { settings: readSettings(app) });
-  change(stack);
-  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
-  // Throws where cdk-nag finds anything.
-  return Template.fromStack(stack);
-}
-
-interface Statement {
-  Effect: "Allow" | "Deny";
-  Action: string | string[];
-  Resource: unknown;
-  Condition?: unknown;
-}
-
-/** A managed policy's statements, with what is only known in the account by its name. */
-function statementsOf(template: Template, policyName: string): Statement[] {
-  const found = Object.values(
-    template.findResources("AWS::IAM::ManagedPolicy", { Properties: { ManagedPolicyName: policyName } }),
-  );
-  expect(found).toHaveLength(1);
-  return found[0]?.Properties.PolicyDocument.Statement;
-}
-
-function policiesOf(template: Template, stage: string): Statement[] {
-  const all = Object.values(template.findResources("AWS::IAM::ManagedPolicy"));
-  return all
-    .filter(({ Properties }) => Properties.ManagedPolicyName.startsWith(`concierge-deploy-${stage}-`))
-    .flatMap(({ Properties }) => Properties.PolicyDocument.Statement);
-}
-
-const listed = (value: string | string[]) => [value].flat();
 
 describe("the ground that Concierge is deployed on", () => {
   const template = synthesize();
@@ -209,18 +157,3 @@ function matcher(pattern: unknown): RegExp {
   const literal = String(pattern).replaceAll(/[.+?^${}()|[\]\\]/g, "\\$&");
   return new RegExp(`^${literal.replaceAll("*", ".*")}$`);
 }
-
-/** As it is in an account: names joined, and what only the account knows filled in. */
-function resolved(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(resolved);
-  if (typeof value !== "object" || value === null) return value;
-  if ("Fn::Join" in value) {
-    const [separator, parts] = value["Fn::Join"] as [string, unknown[]];
-    return parts.map(resolved).join(separator);
-  }
-  if ("Ref" in value)
-    return known[String(value.Ref)] ?? `arn:aws:iam::123456789012:policy/${String(value.Ref)}`;
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, resolved(inner)]));
-}
-
-const known: Record<string, string> = { "AWS::Partition": "aws", "AWS::AccountId": "123456789012" };

@@ -1,6 +1,6 @@
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { keepAuthorization } from "../../infra/edge.ts";
+import { firewallRules, keepAuthorization } from "../../infra/edge.ts";
 
 /** The headers of a request after CloudFront has run the code on it. */
 function after(headers: Record<string, { value: string }>): Record<string, { value: string }> {
@@ -15,7 +15,85 @@ describe("before a request is signed", () => {
     expect(after({ authorization })).toEqual({ authorization, "x-forwarded-authorization": authorization });
   });
 
-  it("what a caller has put there himself is gone", () => {
+  it("what a caller has put there is gone", () => {
     expect(after({ "x-forwarded-authorization": { value: "Bearer key" } })).toEqual({});
+  });
+});
+
+interface Request {
+  path: string;
+  address: string;
+  authorization?: string;
+}
+
+/** A statement of the firewall's, as far as ours use them. */
+interface Statement {
+  andStatement?: { statements: Statement[] };
+  notStatement?: { statements: Statement[] };
+  byteMatchStatement?: { searchString: string; textTransformations: { priority: number; type: string }[] };
+  sizeConstraintStatement?: { size: number };
+}
+
+/** What AWS says that each transformation does to a path. */
+const transform: Record<string, (path: string) => string> = {
+  NONE: (path) => path,
+  URL_DECODE: (path) => decodeURIComponent(path),
+  NORMALIZE_PATH_WIN: (path) => new URL(path.replaceAll("\\", "/"), "https://edge").pathname,
+};
+
+function matches(statement: Statement, request: Request): boolean {
+  const { andStatement, notStatement, byteMatchStatement, sizeConstraintStatement } = statement;
+  if (andStatement) return andStatement.statements.every((one) => matches(one, request));
+  if (notStatement) return notStatement.statements.every((one) => !matches(one, request));
+  if (sizeConstraintStatement) return (request.authorization ?? "").length > sizeConstraintStatement.size;
+  if (!byteMatchStatement) throw new Error(`the test does not know ${JSON.stringify(statement)}`);
+  const { searchString, textTransformations } = byteMatchStatement;
+  const path = textTransformations
+    .toSorted((one, other) => one.priority - other.priority)
+    .reduce((text, { type }) => (transform[type] as (text: string) => string)(text), request.path);
+  return path.startsWith(searchString);
+}
+
+/** Whom each of the rules that a request is under counts it for. */
+function countedAs(request: Request): string[] {
+  return firewallRules.flatMap(({ name, statement: { rateBasedStatement: rule } }) => {
+    if (!matches(rule.scopeDownStatement as Statement, request)) return [];
+    return [`${name} ${rule.aggregateKeyType === "IP" ? request.address : request.authorization}`];
+  });
+}
+
+describe("the firewall", () => {
+  const runner = { path: "/v1/runner/output", authorization: "Bearer token-1", address: "203.0.113.1" };
+
+  it("counts runners by their token: those of a shared address do not add up", () => {
+    const other = { ...runner, authorization: "Bearer token-2" };
+    expect(countedAs(runner)).toEqual(["Runners Bearer token-1"]);
+    expect(countedAs(other)).toEqual(["Runners Bearer token-2"]);
+  });
+
+  it("counts users by their address, whatever keys they try", () => {
+    expect(countedAs({ ...runner, path: "/v1/tasks" })).toEqual(["Users 203.0.113.1"]);
+    expect(countedAs({ path: "/v1/tasks", address: "203.0.113.1" })).toEqual(["Users 203.0.113.1"]);
+  });
+
+  it.each([
+    "/v1/runner/../tasks",
+    "/v1/runner/%2e%2e/tasks",
+    "/v1/runner/%2E./tasks",
+    "/v1/runner/..\\tasks",
+    "/v1/runner/./../../v1/tasks",
+    "/v1/tasks/..%2frunner/output",
+    "/v1//runner/output",
+    "/v1/runner",
+  ])("takes no request for a runner's that the api does not: %s", (path) => {
+    expect(countedAs({ ...runner, path })).toEqual(["Users 203.0.113.1"]);
+  });
+
+  it("counts what has no token for a user, wherever it goes", () => {
+    expect(countedAs({ path: runner.path, address: runner.address })).toEqual(["Users 203.0.113.1"]);
+  });
+
+  it("blocks what is too much, and refuses nothing else", () => {
+    expect(firewallRules.map(({ action }) => action)).toEqual([{ block: {} }, { block: {} }]);
   });
 });

@@ -25,10 +25,40 @@ export const mutants: readonly Mutant[] = [
     stage: "dev",
     mutation: {
       file: "infra/topology.ts",
-      from: '{ on: "Table", actions: readAndChange }',
-      to: '{ on: "Table", actions: [...readAndChange, "dynamodb:Query"] }',
+      from: '{ on: "Table", actions: readAndChange },\n        { on: "WorkQueue", actions: send },',
+      to: '{ on: "Table", actions: [...readAndChange, "dynamodb:Query"] },\n        { on: "WorkQueue", actions: send },',
     },
     foundBy: "roles may do exactly what the topology grants",
+  },
+  {
+    mistake: "the webhooks' function may send work",
+    stage: "dev",
+    mutation: {
+      file: "infra/topology.ts",
+      from: '{ on: "WebhookQueue", actions: [...receive, ...send] },',
+      to: '{ on: "WebhookQueue", actions: [...receive, ...send] }, { on: "WorkQueue", actions: ["sqs:*"] },',
+    },
+    foundBy: "a wildcard has its reason",
+  },
+  {
+    mistake: "runners of one address share its rate",
+    stage: "production",
+    mutation: {
+      file: "infra/router.ts",
+      from: "rules: firewallRules,",
+      to: 'rules: firewallRules.map((rule) => ({ ...rule, statement: { rateBasedStatement: { ...rule.statement.rateBasedStatement, aggregateKeyType: "IP" } } })),',
+    },
+    foundBy: "the router limits rates and keeps nothing",
+  },
+  {
+    mistake: "an index has less in it than the topology says",
+    stage: "dev",
+    mutation: {
+      file: "infra/storage.ts",
+      from: 'projection.length === 0 ? "keys-only" : [...projection]',
+      to: '"keys-only"',
+    },
+    foundBy: "tables have their keys, indexes, TTL and recovery",
   },
   {
     mistake: "an index's grant is on the whole table",
@@ -237,8 +267,8 @@ export const mutants: readonly Mutant[] = [
     stage: "production",
     mutation: {
       file: "infra/router.ts",
-      from: 'rateRule("Users", 1, rateLimits.users, { notStatement: { statements: [ofRunners] } }),',
-      to: "",
+      from: "rules: firewallRules,",
+      to: "rules: firewallRules.slice(0, 1),",
     },
     foundBy: "the router limits rates and keeps nothing",
   },

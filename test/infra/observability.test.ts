@@ -102,7 +102,7 @@ it("a metric that nobody counts can not be watched at all", async () => {
 });
 
 it.each(Object.entries(alarms))("what to do when %s goes off is written down", (_, { see }) => {
-  const text = readFileSync(new URL("../../docs/OPERATIONS.md", import.meta.url), "utf8");
+  const text = readFileSync(new URL("../../docs/operations.md", import.meta.url), "utf8");
   const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) =>
     title
       .toLowerCase()

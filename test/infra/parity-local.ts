@@ -36,7 +36,11 @@ async function localTable(client: DynamoDBClient, name: string): Promise<TableVi
     ),
     keys: keysOf(Table?.KeySchema),
     indexes: Object.fromEntries(
-      indexes.map(({ IndexName = "", KeySchema }) => [IndexName, keysOf(KeySchema)]),
+      indexes.map(({ IndexName = "", KeySchema, Projection }) => {
+        const { ProjectionType, NonKeyAttributes = [] } = Projection ?? {};
+        const projection = ProjectionType === "ALL" ? "ALL" : sorted([...NonKeyAttributes]);
+        return [IndexName, { keys: keysOf(KeySchema), projection }];
+      }),
     ),
   };
 }

@@ -55,13 +55,26 @@ describe("a program that does not agree is told by where it differs:", () => {
   const cases: { what: string; mutation: Mutation; paths: string[] }[] = [
     {
       what: "an index's key",
-      mutation: { file: "infra/topology.ts", from: 'range: "dueAt" }', to: 'range: "ownedAt" }' },
-      paths: ["tables.Table.indexes.due.1"],
+      mutation: { file: "infra/topology.ts", from: 'range: "dueAt",', to: 'range: "ownedAt",' },
+      paths: ["tables.Table.indexes.due.keys.1"],
+    },
+    {
+      what: "what is in an index",
+      mutation: {
+        file: "infra/topology.ts",
+        from: 'range: "dueAt", projection: ["userId"] }',
+        to: 'range: "dueAt", projection: ["status", "turn"] }',
+      },
+      paths: ["tables.Table.indexes.due.projection"],
     },
     {
       what: "a delay",
       mutation: { file: "infra/queues.ts", from: "duration(definition.delayMs)", to: '"5 seconds"' },
-      paths: ["queues.WorkQueue.delaySeconds", "queues.TimerQueue.delaySeconds"],
+      paths: [
+        "queues.WorkQueue.delaySeconds",
+        "queues.TimerQueue.delaySeconds",
+        "queues.WebhookQueue.delaySeconds",
+      ],
     },
     {
       what: "receives before the dead letters",
@@ -70,7 +83,11 @@ describe("a program that does not agree is told by where it differs:", () => {
     },
     {
       what: "a batch's size",
-      mutation: { file: "infra/topology.ts", from: "batchSize: 10", to: "batchSize: 5" },
+      mutation: {
+        file: "infra/topology.ts",
+        from: 'queue: "TimerQueue", batchSize: 10',
+        to: 'queue: "TimerQueue", batchSize: 5',
+      },
       paths: ["functions.Timer.sources.0.batchSize"],
     },
     {
@@ -109,7 +126,10 @@ it("a local stack that does not agree is told by where it differs", async () => 
   const { WorkQueue } = topology.queues;
   const { Timer, Reaper } = topology.functions;
   const { owner, due } = Table.indexes;
-  const indexes = { owner: { ...owner, range: due.range }, due: { ...due, range: owner.range } };
+  const indexes = {
+    owner: { ...owner, range: due.range, projection: ["status", "turn"] },
+    due: { ...due, range: owner.range, projection: [] },
+  };
   const seen = await look({
     table: { Table: { ...Table, indexes } },
     queues: { ...topology.queues, WorkQueue: { ...WorkQueue, delayMs: 5000, maxReceives: 6 } },
@@ -125,8 +145,10 @@ it("a local stack that does not agree is told by where it differs", async () => 
     },
   });
   expect(disagreements(seen, wanted)).toEqual([
-    "tables.Table.indexes.owner.1",
-    "tables.Table.indexes.due.1",
+    "tables.Table.indexes.owner.keys.1",
+    "tables.Table.indexes.owner.projection",
+    "tables.Table.indexes.due.keys.1",
+    "tables.Table.indexes.due.projection",
     "queues.WorkQueue.delaySeconds",
     "queues.WorkQueue.maxReceives",
     "functions.Timer.timeoutSeconds",

@@ -10,7 +10,13 @@ export type Keys = readonly [hash: string, range: string];
 export interface TableView {
   fields: Record<string, string>;
   keys: Keys;
-  indexes: Record<string, Keys>;
+  indexes: Record<string, IndexView>;
+}
+
+export interface IndexView {
+  keys: Keys;
+  /** `ALL`, or what is in it beside the keys, with a space between. */
+  projection: string;
 }
 
 export interface QueueView {
@@ -44,7 +50,13 @@ export function ofTopology(topology: Topology): View {
     ({ fields, primaryIndex, indexes }): TableView => ({
       fields: mapValues(fields, (type) => (type === "number" ? "N" : "S")),
       keys: [primaryIndex.hash, primaryIndex.range],
-      indexes: mapValues(indexes, ({ hash, range }): Keys => [hash, range]),
+      indexes: mapValues(
+        indexes,
+        ({ hash, range, projection }): IndexView => ({
+          keys: [hash, range],
+          projection: projection === "all" ? "ALL" : sorted([...projection]),
+        }),
+      ),
     }),
   );
   const queues = mapValues(
@@ -86,10 +98,15 @@ export function ofProgram(program: Program): View {
       fields: Object.fromEntries(records(read(table, "attributes")).map(({ name, type }) => [name, type])),
       keys: [String(read(table, "hashKey")), String(read(table, "rangeKey"))],
       indexes: Object.fromEntries(
-        records(read(table, "globalSecondaryIndexes")).map(({ name, hashKey, rangeKey }) => [
-          name,
-          [hashKey, rangeKey],
-        ]),
+        records(read(table, "globalSecondaryIndexes")).map(
+          ({ name, hashKey, rangeKey, projectionType, nonKeyAttributes }) => [
+            name,
+            {
+              keys: [hashKey, rangeKey],
+              projection: projectionType === "ALL" ? "ALL" : sorted(list(nonKeyAttributes).map(String)),
+            },
+          ],
+        ),
       ),
     },
   ]);

@@ -1,14 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { exhaust } from "./exhaustive.ts";
+import { isLong, longTimeoutMs } from "./long.ts";
 import { mutants } from "./mutants.ts";
-import { open, scenarios, theRace } from "./scenarios.ts";
+import { open, type Scenario, scenarios, theRace } from "./scenarios.ts";
 
+/** Those that take minutes are for the long run. */
+const isTried = ({ large, slow }: Scenario): boolean => isLong || !(large || slow);
 const races = scenarios.filter(({ name }) => name.startsWith("stop, deadline, finalize"));
 
 describe("in every order of their steps", () => {
-  it.each(scenarios.filter(({ large }) => !large))(
+  it.each(scenarios.filter(isTried))(
     "$name keep the invariants",
-    { timeout: 240_000 },
+    { timeout: longTimeoutMs },
     async (scenario) => {
       const { violation, ends, outcomes } = await exhaust(scenario);
       expect(violation).toBeUndefined();
@@ -19,16 +22,18 @@ describe("in every order of their steps", () => {
     },
   );
 
-  it.each(scenarios.filter(({ large }) => large))("$name can begin", async (scenario) => {
+  it.each(scenarios.filter((scenario) => !isTried(scenario)))("$name can begin", async (scenario) => {
     const { scheduler } = await open(scenario);
     expect((await scheduler.runnable()).length).toBeGreaterThan(2);
   });
 });
 
 describe("orders that come to the same as another are left out, and", () => {
-  const few = scenarios.filter(({ name }) => name === theRace.name || name.endsWith("from its claim on"));
+  const few = scenarios.filter(
+    ({ name }) => (isLong && name === theRace.name) || name.endsWith("from its claim on"),
+  );
 
-  it.each(few)("$name end in all the ways they can", { timeout: 240_000 }, async (scenario) => {
+  it.each(few)("$name end in all the ways they can", { timeout: longTimeoutMs }, async (scenario) => {
     const [short, long] = [await exhaust(scenario), await exhaust(scenario, { everyOrder: true })];
     expect([...short.ends].sort()).toEqual([...long.ends].sort());
     expect(short.states).toBeLessThan(long.states);

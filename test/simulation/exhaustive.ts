@@ -25,8 +25,8 @@ export interface ExhaustiveOptions {
   everyOrder?: boolean;
 }
 
-/** More than this and the scenario is too large to be exhausted in a minute or two: better to be told. */
-const statesMax = 60_000;
+/** More than this and the scenario is too large to be exhausted in some minutes: better to be told. */
+const statesMax = 200_000;
 
 /** Steps that were tried already where they come to the same, each with what it then touched. */
 type Asleep = ReadonlyMap<string, Footprint>;

@@ -36,7 +36,7 @@ const unnoticeable =
   /^(?:work|timers) delivers |: (?:timers\.arm|work\.send|store\.(?:getFlags|putRecord|putPrompt|getBase|getWarm|listWarm)) |: (?:sleeps|waits|sends|asks for)/;
 
 export function isOfSlots(label: string): boolean {
-  return /: store\.(?:list|take|free)Slots? /.test(label);
+  return /: store\.(?:list|put|delete)Slots? /.test(label);
 }
 
 export type Footprints = ReturnType<typeof createFootprints>;
@@ -144,16 +144,19 @@ function touchedInStore({ method, given }: Call, answer: unknown): Touched {
     }
     case "listSlots":
       return { looksAt: ["slots"] };
-    case "takeSlot":
-    case "freeSlot": {
-      const number = method === "takeSlot" ? (given[0] as Slot).number : given[0];
-      return answer === true ? { doesTo: `slot ${number}`, changes: ["slots"] } : { looksAt: ["slots"] };
+    case "putSlot":
+    case "deleteSlot": {
+      const name = method === "putSlot" ? (given[0] as Slot).name : given[0];
+      return { doesTo: `slot ${name}`, changes: ["slots"] };
     }
+    case "listIdleSessions":
+      return { looksAt: ["idle sessions"] };
     case "addUsage":
       return { doesTo: "usage" };
     case "getFlags":
     case "putRecord":
     case "putPrompt":
+    case "getPrompt":
     case "getBase":
     case "getWarm":
     case "listWarm":

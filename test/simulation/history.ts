@@ -2,7 +2,7 @@ import { AppError, isTerminal, type StartRequest, type Task } from "@concierge/c
 import { parseCursor, readEvents } from "@concierge/core/events";
 import type { Weather } from "./faults.ts";
 import type { Random } from "./random.ts";
-import { createActor, type Scheduler } from "./scheduler.ts";
+import { type Actor, createActor, type Scheduler } from "./scheduler.ts";
 import { canary, type Watch } from "./watch.ts";
 import type { World } from "./world.ts";
 
@@ -12,28 +12,38 @@ export interface HistoryOptions {
   world: World;
   watch: Watch;
   weather: () => Weather;
+  /** Turns may be so long that only the limits on silence end them in time. */
+  isLong: boolean;
 }
 
 const users = ["ada", "bo"] as const;
+/** Longer than a run. */
+const longMs = 60 * 60_000;
 const sessionKeys = ["default", "other"] as const;
 
 /** Users who start, stop and continue as they please, with the patience of users. */
 export function liveThrough(options: HistoryOptions, requests: number): void {
-  for (const user of users) void use(options, user, requests);
+  goAbout(options, requests);
   void loseSandboxes(options);
+}
+
+/** The same users, with so many requests more. */
+export function goAbout(options: HistoryOptions, requests: number): void {
+  for (const user of users) void use(options, user, requests);
 }
 
 async function use(options: HistoryOptions, user: string, requests: number): Promise<void> {
   const { scheduler, random, world, watch } = options;
   const actor = createActor(user);
   const mine: string[] = [];
+  const refused: Continuation[] = [];
   for (let i = 0; i < requests; i++) {
     await scheduler.sleep(actor, "thinks", random.pick([10, 500, 5_000, 20_000, 60_000]));
     const id = mine.length > 0 ? random.pick(mine.slice(-3)) : undefined;
     const wish = id === undefined ? 0 : random.next();
     if (id === undefined || wish < 0.35) {
-      const request = drawRequest(random);
-      const key = random.chance(0.5) ? `${user} ${i}` : undefined;
+      const request = drawRequest(options);
+      const key = random.chance(0.5) ? `${user} ${scheduler.now()}` : undefined;
       const tries = key ? 3 : 1;
       for (let attempt = 0; attempt < tries; attempt++) {
         const answer = await world.call(actor, "start", (deps) =>
@@ -54,12 +64,52 @@ async function use(options: HistoryOptions, user: string, requests: number): Pro
         ? world.call(actor, "prepare", (deps) => world.verbs.requestSession(deps, name))
         : world.call(actor, "delete", (deps) => world.verbs.deleteSession(deps, name)));
     } else if (wish < 0.95) {
-      const request = { prompt: "go on", env: { SECRET: `${canary}${user}-${i}` } };
-      await world.call(actor, "continue", (deps) => world.verbs.continueTask(deps, user, id, request));
+      const before = refused.length > 0 && random.chance(0.5) ? refused.shift() : undefined;
+      const wanted = before ?? { id, user, number: i, hasKey: random.chance(0.6) };
+      if (!(await goOn(options, actor, wanted)) && wanted.hasKey) refused.push(wanted);
     } else {
       await meddle(options, user);
     }
   }
+}
+
+/** A wish to continue a task. With a key its client may ask again, also much later. */
+interface Continuation {
+  id: string;
+  user: string;
+  number: number;
+  hasKey: boolean;
+}
+
+/** Continues a task, again until there is an answer. What is answered has the prompt that was sent. */
+async function goOn(
+  { scheduler, random, world, watch }: HistoryOptions,
+  actor: Actor,
+  { id, user, number, hasKey }: Continuation,
+): Promise<boolean> {
+  const request = { prompt: `go on ${user} ${number}`, env: { SECRET: `${canary}${user}-${number}` } };
+  const key = hasKey ? `${user} ${number}` : undefined;
+  for (let attempt = 0; attempt < (hasKey ? 3 : 1); attempt++) {
+    const answer = await world.call(actor, "continue", (deps) =>
+      world.verbs.continueTask(deps, user, id, request, key),
+    );
+    if (answer?.ok) {
+      await checkContinued(world, watch, answer.value, request.prompt);
+      return true;
+    }
+    if (answer) return false;
+    await scheduler.sleep(actor, "asks again later", random.pick([500, 5_000, 20_000]));
+  }
+  return false;
+}
+
+async function checkContinued(world: World, watch: Watch, task: Task, prompt: string): Promise<void> {
+  const turns = [...task.past, { turn: task.turn, key: task.turnKey }];
+  const prompts = turns.map(({ turn, key }) => world.rawStore.getPrompt(task.id, { turn, key }));
+  // The answer may be older than the task is by now: a short prompt is in it, and in an item of its own later.
+  const current = await world.rawStore.getTask(task.id);
+  const known = [task.prompt, current?.prompt, ...(await Promise.all(prompts))];
+  if (!known.includes(prompt)) watch.report(12, `"${prompt}" was taken, and no turn of ${task.id} has it`);
 }
 
 /** Another user's task is no task at all. */
@@ -90,8 +140,13 @@ async function read(
   const actor = createActor(`reader of ${id}`);
   const seen: string[] = [];
   let cursor = "";
+  let isQuiet = false;
   for (;;) {
-    await scheduler.sleep(actor, "reads later", random.pick([500, 10_000, 45_000]));
+    await scheduler.sleep(
+      actor,
+      "reads later",
+      random.pick(isQuiet ? [60_000, 180_000] : [500, 10_000, 45_000]),
+    );
     const answer = await world.call(actor, "events", async (deps) => {
       const task = await deps.store.getTask(id);
       return task?.userId === user ? await readEvents(deps, task, parseCursor(cursor)) : undefined;
@@ -101,6 +156,7 @@ async function read(
       continue;
     }
     const items = answer.value?.items ?? [];
+    isQuiet = items.length === 0;
     const cut = random.chance(0.3) ? random.between(0, items.length) : items.length;
     const taken = items.slice(0, cut);
     cursor = (cut === items.length ? answer.value?.cursor : taken.at(-1)?.cursor) ?? cursor;
@@ -141,7 +197,7 @@ async function loseSandboxes({ scheduler, random, world, weather }: HistoryOptio
   }
 }
 
-function drawRequest(random: Random): StartRequest {
+function drawRequest({ random, isLong }: HistoryOptions): StartRequest {
   const secret = `${canary}${random.between(0, 1e9)}`;
   return {
     prompt: "work",
@@ -149,9 +205,10 @@ function drawRequest(random: Random): StartRequest {
     keepAlive: random.chance(0.7),
     env: { SECRET: secret },
     limits: {
-      maxDurationMs: random.pick([30_000, 90_000, 150_000]),
+      maxDurationMs: isLong ? longMs : random.pick([30_000, 90_000, 150_000]),
       inactivityMs: random.pick([15_000, 40_000]),
     },
+    ...(random.chance(0.4) && { webhook: { url: "https://hooks.example/ends" } }),
     ...(random.chance(0.6) && { repo: { url: "https://git.example/repo.git", token: `${secret}-token` } }),
   };
 }

@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { exhaust } from "./exhaustive.ts";
-import { mutants, type NamedMutant } from "./mutants.ts";
+import { type NamedMutant, mutants as oldMutants } from "./mutants.ts";
+import { edgeMutants } from "./mutants-edges.ts";
 import { simulate } from "./simulate.ts";
 import type { Violation } from "./watch.ts";
 
 const seedsMax = 150;
+const mutants = [...oldMutants, ...edgeMutants];
 
 describe("the simulation finds out that", () => {
   it.each(mutants)("$name", { timeout: 120_000 }, async (mutant) => {
@@ -17,9 +19,9 @@ describe("the simulation finds out that", () => {
   });
 });
 
-async function trySeeds({ plant }: NamedMutant, from: number): Promise<Violation | undefined> {
+async function trySeeds({ plant, isLong }: NamedMutant, from: number): Promise<Violation | undefined> {
   for (let seed = from; seed < from + seedsMax; seed++) {
-    const [found] = (await simulate({ seed, mutant: plant() })).violations;
+    const [found] = (await simulate({ seed, isLong, mutant: plant() })).violations;
     if (found) return found;
   }
   return undefined;

@@ -20,6 +20,8 @@ export interface NamedMutant {
   breaks: readonly number[];
   /** It takes a rare history: the first seed to look at, or that every order of one race is to be tried. */
   rare?: { from: number } | { orders: Scenario };
+  /** Only histories with long turns show it. */
+  isLong?: true;
   plant(): Mutant;
 }
 
@@ -33,6 +35,7 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "the condition on the turn is dropped",
     breaks: [6],
+    rare: { from: 35 },
     plant: () => ({
       table: (store) => ({
         ...store,
@@ -54,7 +57,7 @@ export const mutants: readonly NamedMutant[] = [
   },
   {
     name: "the condition on the epoch is dropped",
-    breaks: [1, 3, 5, 6],
+    breaks: [1, 3, 5, 6, 11],
     plant: () =>
       onSessionWrite((userId, key, { epoch: _, ...guard }, change) => [userId, key, guard, change]),
   },
@@ -88,7 +91,7 @@ export const mutants: readonly NamedMutant[] = [
       ports: (deps) =>
         withProvider(deps, {
           async sweep(sandbox, runDir) {
-            const hasBegun = (await deps.provider.ask(sandbox, runDir)) !== undefined;
+            const hasBegun = (await deps.provider.ask(sandbox, runDir, undefined)).state !== undefined;
             return hasBegun ? await deps.provider.sweep(sandbox, runDir) : "clean";
           },
         }),
@@ -97,7 +100,6 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a sweep that comes late kills the next turn",
     breaks: [6],
-    rare: { from: 570 },
     plant: () => ({
       ports: (deps) =>
         withProvider(deps, {
@@ -107,13 +109,10 @@ export const mutants: readonly NamedMutant[] = [
   },
   {
     name: "a provider that fails to stop a sandbox is taken for one that did",
-    breaks: [3, 5, 7],
+    breaks: [1, 3, 5, 7],
+    rare: { from: 130 },
     plant: () => ({
-      ports: (deps) =>
-        withProvider(deps, {
-          sweep: async () => "alive" as const,
-          remove: (name) => deps.provider.remove(name).catch(() => {}),
-        }),
+      ports: (deps) => withProvider(deps, { remove: (name) => deps.provider.remove(name).catch(() => {}) }),
     }),
   },
   { name: "the sandbox's name is recorded after the create", breaks: [5], plant: recordAfterCreate },
@@ -136,7 +135,7 @@ export const mutants: readonly NamedMutant[] = [
   { name: "a worker goes on by the task as it claimed it", breaks: [3], plant: trustClaim },
   {
     name: "a sandbox becomes ready without the lease moving on",
-    breaks: [3],
+    breaks: [3, 11],
     rare: { orders: creation },
     plant: () =>
       onSessionWrite((userId, key, guard, change) => {
@@ -162,7 +161,7 @@ export const mutants: readonly NamedMutant[] = [
   { name: "the reaper trusts the index", breaks: [3, 4, 5, 6], plant: trustIndex },
   {
     name: "the reaper deletes what it lists, named or not",
-    breaks: [4, 6],
+    breaks: [4, 6, 11],
     plant: () => ({
       ports: (deps, role) =>
         role !== "reaper" ? deps : withStore(deps, { getSession: async () => undefined }),
@@ -170,30 +169,37 @@ export const mutants: readonly NamedMutant[] = [
   },
   {
     name: "a release asks nobody",
-    breaks: [6],
-    rare: { from: 76 },
+    breaks: [6, 11],
     plant: () => ({
       verbs: {
         async release(deps, { userId, sessionKey }) {
           const session = await deps.store.getSession(userId, sessionKey);
           if (session?.sandbox) await deps.provider.remove(session.sandbox.name);
-          return undefined;
+          return true;
         },
       },
     }),
   },
   {
-    name: "a slot is taken from whoever has it",
+    name: "a taker of a slot does not look again after it wrote",
     breaks: [1],
+    rare: { from: 135 },
     plant: () => ({
-      table: (store) => ({
-        ...store,
-        async takeSlot(slot, over) {
-          const [taken] = (await store.listSlots()).filter(({ number }) => number === slot.number);
-          return await store.takeSlot(slot, taken?.name ?? over);
-        },
-        listSlots: async () => (await store.listSlots()).slice(0, 1),
-      }),
+      ports: (deps) => {
+        let hasPut = false;
+        return withStore(deps, {
+          async putSlot(slot) {
+            await deps.store.putSlot(slot);
+            hasPut = true;
+          },
+          async listSlots() {
+            const slots = await deps.store.listSlots();
+            if (!hasPut) return slots;
+            hasPut = false;
+            return [];
+          },
+        });
+      },
     }),
   },
   {

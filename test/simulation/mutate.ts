@@ -1,4 +1,5 @@
 import type { Store, Task } from "@concierge/core";
+import { overridden } from "./observe.ts";
 import type { Mutant, Ports } from "./world.ts";
 
 type ChangeTask = Parameters<Store["changeTask"]>;
@@ -11,10 +12,6 @@ export function withStore(deps: Ports, store: Partial<Store>): Ports {
 
 export function withProvider(deps: Ports, provider: Partial<Ports["provider"]>): Ports {
   return { ...deps, provider: overridden(deps.provider, provider) };
-}
-
-function overridden<T extends object>(port: T, methods: Partial<T>): T {
-  return new Proxy(port, { get: (target, name) => Reflect.get(name in methods ? methods : target, name) });
 }
 
 export function onTaskWrite(rewrite: (...call: ChangeTask) => ChangeTask): Mutant {

@@ -1,4 +1,4 @@
-import type { OutputBatch, Provider, Store } from "@concierge/core";
+import { type OutputBatch, type Provider, ProviderError, type Store } from "@concierge/core";
 import type { Watch } from "./watch.ts";
 
 /** The store, with each write that wins shown as it takes place: what was, under which guard, and what is. */
@@ -42,6 +42,10 @@ export function observeStore(store: Store, watch: Watch): Store {
       if (won && base.state === "building") watch.named(base.name);
       return won;
     },
+    async addUsage(day, userId, counters, expiresAt) {
+      watch.evidence.used(userId, counters.turns ?? 0);
+      return await store.addUsage(day, userId, counters, expiresAt);
+    },
     async putRecord(taskId, record, expiresAt) {
       watch.keepsSecrets("a record", record.kind === "progress" ? record : recordText(record.chunks));
       await store.putRecord(taskId, record, expiresAt);
@@ -78,6 +82,54 @@ export function observeProvider(provider: Provider, watch: Watch): Provider {
       await provider.remove(name, options);
     },
   };
+}
+
+/** The provider as one invocation hears it: what it was told, whatever took place. */
+export function overhearProvider(provider: Provider, { evidence }: Watch): Provider {
+  const overheard: Partial<Provider> = {
+    async sweep(sandbox, runDir, options) {
+      try {
+        const found = await provider.sweep(sandbox, runDir, options);
+        evidence.swept(runDir, found);
+        return found;
+      } catch (error) {
+        evidence.swept(runDir, "no answer");
+        throw error;
+      }
+    },
+    async snapshot(sandbox, keepMs) {
+      try {
+        return await provider.snapshot(sandbox, keepMs);
+      } catch (error) {
+        if (error instanceof ProviderError && error.kind === "refused")
+          evidence.snapshotRefused(sandbox.name);
+        throw error;
+      }
+    },
+  };
+  return overridden(provider, overheard);
+}
+
+/** What one pass of the reaper reads of the tasks that are due. */
+export function overhearReaper(store: Store, { evidence }: Watch): Store {
+  const listed = new Set<string>();
+  return overridden(store, {
+    async listDueTasks(now, limit) {
+      const isCalm = evidence.isCalm();
+      const due = await store.listDueTasks(now, limit);
+      for (const { id } of isCalm ? due : []) listed.add(id);
+      return due;
+    },
+    async getTask(id) {
+      const task = await store.getTask(id);
+      if (task && listed.delete(id)) evidence.reaperRead(task);
+      return task;
+    },
+  });
+}
+
+export function overridden<T extends object>(port: T, methods: Partial<T>): T {
+  return new Proxy(port, { get: (target, name) => Reflect.get(name in methods ? methods : target, name) });
 }
 
 function recordText(chunks: OutputBatch["chunks"]): string {

@@ -1,4 +1,5 @@
-import type { Store } from "@concierge/core";
+import type { Provider, SandboxRef, Store } from "@concierge/core";
+import type { MemoryWorld } from "@concierge/provider";
 import type { Random } from "./random.ts";
 import type { Actor, Call, Scheduler } from "./scheduler.ts";
 
@@ -8,6 +9,7 @@ export function stepped<T extends object>(
   actor: Actor,
   port: Call["port"],
   target: T,
+  timeLeftMs = () => Number.POSITIVE_INFINITY,
 ): T {
   return new Proxy(target, {
     get(_, method) {
@@ -15,9 +17,9 @@ export function stepped<T extends object>(
       if (typeof effect !== "function" || typeof method !== "string") return effect;
       return (...given: unknown[]) => {
         // What is sent is sent as it is now, whatever becomes of the sender's own copy.
-        const sent = given.map((value) => (value instanceof Uint8Array ? value : structuredClone(value)));
+        const sent = given.map((value) => (typeof value === "object" ? structuredClone(value) : value));
         const label = `${port}.${method} ${describe(sent)}`;
-        const call = { port, method, given: sent, label };
+        const call = { port, method, given: sent, label, timeLeftMs: timeLeftMs() };
         return scheduler.call(actor, call, () => Reflect.apply(effect, target, sent));
       };
     },
@@ -26,7 +28,8 @@ export function stepped<T extends object>(
 
 /** An index that may be behind: it gives what it gave before, or leaves out what came last. */
 export function withStaleIndex(store: Store, random: Random, staleness: () => number): Store {
-  const tasks: string[][] = [[]];
+  const tasks: { id: string; userId: string }[][] = [[]];
+  const idle: { userId: string; key: string }[][] = [[]];
   const sessions: { userId: string; key: string }[][] = [[]];
   const seen = <T>(history: T[][], fresh: T[]): T[] => {
     history.push(fresh);
@@ -37,6 +40,28 @@ export function withStaleIndex(store: Store, random: Random, staleness: () => nu
     ...store,
     listDueTasks: async (now, limit) => seen(tasks, await store.listDueTasks(now, limit)),
     listDueSessions: async (now, limit) => seen(sessions, await store.listDueSessions(now, limit)),
+    listIdleSessions: async (limit, userId) => seen(idle, await store.listIdleSessions(limit, userId)),
+  };
+}
+
+/** Sandboxes that stop at the worst moment: just before something is done in them. */
+export function withStops(provider: Provider, sandboxes: MemoryWorld, stopsNow: () => boolean): Provider {
+  const stoppable =
+    <T extends unknown[], R>(method: (sandbox: SandboxRef, ...given: T) => Promise<R>) =>
+    async (sandbox: SandboxRef, ...given: T): Promise<R> => {
+      if (stopsNow()) sandboxes.stop(sandbox.name);
+      return await method(sandbox, ...given);
+    };
+  return {
+    ...provider,
+    writeFiles: stoppable(provider.writeFiles),
+    guardNetwork: stoppable(provider.guardNetwork),
+    launch: stoppable(provider.launch),
+    extend: stoppable(provider.extend),
+    snapshot: stoppable(provider.snapshot),
+    sweep: stoppable(provider.sweep),
+    ask: stoppable(provider.ask),
+    exec: stoppable(provider.exec),
   };
 }
 

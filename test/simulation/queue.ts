@@ -28,7 +28,7 @@ export function createQueue<M>(options: QueueOptions<M>): SimulatedQueue<M> {
     label: string,
     received: { times: number; done: boolean },
     inMs: number,
-  ): void =>
+  ): void => {
     scheduler.after(inMs, label, () => {
       if (received.done || received.times >= maxReceives) return;
       received.times += 1;
@@ -38,6 +38,7 @@ export function createQueue<M>(options: QueueOptions<M>): SimulatedQueue<M> {
       // Hidden from others only for so long: whoever has not answered by then is taken for dead.
       deliver(message, label, received, visibilityMs);
     });
+  };
 
   return {
     send(message, delayMs) {

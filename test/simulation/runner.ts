@@ -1,8 +1,12 @@
 import type { EndingDeps } from "@concierge/core";
 import type { RunnerEnd } from "@concierge/core/verbs";
+import { turnMark } from "@concierge/runner";
+import type { PostKind } from "@concierge/runner/client";
+import type { Request } from "./edge.ts";
+import type { Evidence } from "./evidence.ts";
 import type { Random } from "./random.ts";
 import type { SimulatedRemote } from "./remote.ts";
-import { type Actor, createActor, type Scheduler } from "./scheduler.ts";
+import { createActor, type Scheduler } from "./scheduler.ts";
 import type { Verbs } from "./verbs.ts";
 import { type Agent, turnOf } from "./watch.ts";
 
@@ -13,32 +17,47 @@ export interface Script {
   exitCode: number;
   /** Whether it changes the repository. */
   commits: boolean;
-  /** What it does when it has said everything: ends, falls silent, or works on for ever. */
-  afterwards: "end" | "silence" | "busy";
+  /**
+   * What it does when it has said everything: ends, falls silent, works on for ever, or works on for ever while nothing
+   * that its runner says arrives.
+   */
+  afterwards: "end" | "silence" | "busy" | "cut off";
   /** The runner ends its agent at the deadline by itself. */
   keepsDeadline: boolean;
   /** Something the agent started leaves its group and outlives all that the runner kills. */
   escapes: boolean;
+  /** The runner is killed, or stands still, while its agent lives on; or it is killed with its push granted. */
+  fate?: { kind: "killed" | "stands still"; afterMs: number } | { kind: "killed in its push" } | undefined;
 }
 
-export function drawScript(random: Random): Script {
+/** Where turns may be long, only the limits on silence end most of those that do not end by themselves. */
+export function drawScript(random: Random, { isLong, dies }: { isLong: boolean; dies: number }): Script {
   return {
     batches: random.between(0, 5),
     everyMs: random.pick([200, 2_000, 8_000, 15_000]),
     exitCode: random.chance(0.8) ? 0 : 1,
     commits: random.chance(0.8),
-    afterwards: random.chance(0.85) ? "end" : random.pick(["silence", "busy"] as const),
+    afterwards: random.chance(isLong ? 0.7 : 0.85)
+      ? "end"
+      : random.pick(["silence", "busy", "cut off"] as const),
     keepsDeadline: random.chance(0.5),
     escapes: random.chance(0.3),
+    ...(random.chance(dies) && { fate: drawFate(random, isLong) }),
   };
+}
+
+function drawFate(random: Random, isLong: boolean): Script["fate"] {
+  const kind = random.pick(["killed", "stands still", "killed in its push", "killed in its push"] as const);
+  if (kind === "killed in its push") return { kind };
+  return { kind, afterMs: random.between(0, isLong ? 500_000 : 60_000) };
 }
 
 export interface RunnerWorld {
   scheduler: Scheduler;
   remote: SimulatedRemote;
   verbs: Verbs;
-  /** A call of the api, over a network that may lose the request or the answer. */
-  request<T>(actor: Actor, label: string, verb: (deps: EndingDeps) => Promise<T>): Promise<T | undefined>;
+  request: Request;
+  evidence: Pick<Evidence, "runnerLost" | "stopped">;
   /** How long the remote takes to move a ref once it was asked to. */
   remoteMs(): number;
   onAcknowledged(taskId: string, turn: number, texts: readonly string[]): void;
@@ -65,25 +84,49 @@ export async function runAgent(world: RunnerWorld, agent: Agent, script: Script)
   const { taskId, turn } = told;
   const which = { taskId, turn };
   const actor = createActor(`runner ${taskId}/${turn}`, () => process.alive);
+  const mark = turnMark(which);
   const launchedAt = scheduler.now();
+  let lostAt: number | undefined;
+  let isCutOff = false;
+  let isOver = false;
   const state = {
+    // Written every few seconds, for as long as the runner takes steps.
+    get at() {
+      return lostAt ?? scheduler.now();
+    },
     lastOutputAt: undefined as number | undefined,
     undelivered: false,
-    activity: "none" as const,
+    activity: "none" as "none" | "tool",
   };
   process.state = state;
   const isOverdue = () => script.keepsDeadline && scheduler.now() - launchedAt >= told.maxDurationMs;
   const sleep = (ms: number) => scheduler.sleep(actor, "waits", ms);
+  const { fate } = script;
+  if (fate && "afterMs" in fate)
+    scheduler.after(fate.afterMs, `the runner of ${mark}: ${fate.kind}`, meetFate);
 
-  /** Says it until it is taken; undefined where Concierge says stop. */
-  async function say<T extends { action: string }>(
-    label: string,
-    verb: (deps: EndingDeps) => Promise<T>,
-  ): Promise<T | undefined> {
+  function meetFate(): void {
+    if (!process.alive || isOver) return;
+    lostAt = scheduler.now();
+    if (fate?.kind !== "stands still") process.hasLostRunner = true;
+    actor.crash();
+    world.evidence.runnerLost(mark);
+  }
+
+  /** Says it until it is taken; false where Concierge says stop. */
+  async function say(
+    kind: PostKind,
+    verb: (deps: EndingDeps) => Promise<object>,
+    label: string = kind,
+  ): Promise<boolean> {
     for (;;) {
-      const answer = await world.request(actor, label, verb);
-      if (answer?.action === "stop") return undefined;
-      if (answer && answer.action !== "wait") return answer;
+      const { answer, isOurs } = await world.request(actor, { kind, mark, label }, verb);
+      if (answer.kind === "granted") return true;
+      if (answer.kind === "action" && answer.action === "stop") {
+        world.evidence.stopped(mark, isOurs);
+        return false;
+      }
+      if (answer.kind === "action" && answer.action !== "wait") return true;
       await sleep(retryMs);
     }
   }
@@ -93,9 +136,10 @@ export async function runAgent(world: RunnerWorld, agent: Agent, script: Script)
 
   /** Waits, with a beat in every silence; false where it was told to stop. */
   async function work(ms: number, activity: "none" | "tool"): Promise<boolean> {
+    state.activity = activity;
     for (let left = ms; left > 0 && !isOverdue(); left -= beatMs) {
       await sleep(Math.min(left, beatMs));
-      if (left > beatMs && !(await beat(activity))) return false;
+      if (left > beatMs && !isCutOff && !(await beat(activity))) return false;
     }
     return true;
   }
@@ -105,12 +149,13 @@ export async function runAgent(world: RunnerWorld, agent: Agent, script: Script)
     const at = scheduler.now();
     const chunks = texts.map((text) => ({ stream: "stdout" as const, at, data: Buffer.from(text) }));
     Object.assign(state, { lastOutputAt: at, undelivered: true });
-    const taken = await say(`output ${seq}`, async (deps) => ({
+    const output = async (deps: EndingDeps) => ({
       action: await verbs.takeOutput(deps, which, { seq, chunks }),
-    }));
+    });
+    const taken = await say("output", output, `output ${seq}`);
     state.undelivered = false;
     if (taken) world.onAcknowledged(taskId, turn, texts);
-    return taken !== undefined;
+    return taken;
   }
 
   async function push(commit: string, branch: string): Promise<boolean | undefined> {
@@ -119,6 +164,7 @@ export async function runAgent(world: RunnerWorld, agent: Agent, script: Script)
       verbs.grantPush(deps, which, { commit, branch, exitCode: 0, text: "" }),
     );
     if (!granted) return undefined;
+    if (fate?.kind === "killed in its push") meetFate();
     return await new Promise((resolve) => {
       const update = () => resolve(world.remote.update({ branch, from, commit, taskId, turn }));
       void scheduler
@@ -143,7 +189,8 @@ export async function runAgent(world: RunnerWorld, agent: Agent, script: Script)
     }
     const end = { lastSeq, signal: null, outputCutBytes: 0, text: "" };
     while (script.afterwards !== "end" && !isOverdue()) {
-      if (!(await work(60_000, script.afterwards === "busy" ? "tool" : "none"))) return undefined;
+      isCutOff = script.afterwards === "cut off";
+      if (!(await work(60_000, script.afterwards === "silence" ? "none" : "tool"))) return undefined;
     }
     if (isOverdue()) return { ...end, exitCode: null, reason: "deadline" };
     agent.ended = true;
@@ -163,5 +210,6 @@ export async function runAgent(world: RunnerWorld, agent: Agent, script: Script)
     await say("end", async (deps) => ({ action: await verbs.reportEnd(deps, which, end) }));
     if (end.reason !== "deadline") agent.ended = true;
   }
+  isOver = true;
   if (!script.escapes) process.alive = false;
 }

@@ -11,16 +11,9 @@ import {
 import { withProvider } from "./mutate.ts";
 import type { Random } from "./random.ts";
 import { type Actor, createActor, createScheduler, type Entry, type Scheduler } from "./scheduler.ts";
+import { configOf } from "./settings.ts";
 import { createWatch, type Watch } from "./watch.ts";
-import {
-  type AllDeps,
-  configOf,
-  createWorld,
-  type Mutant,
-  type Ports,
-  type Role,
-  type World,
-} from "./world.ts";
+import { type AllDeps, createWorld, type Mutant, type Ports, type Role, type World } from "./world.ts";
 
 /** One task, at the moment from which every order is tried. */
 export interface Stage {
@@ -44,8 +37,12 @@ export interface Scenario {
   agent: "pushes" | "works";
   /** Too large for every test run; the command line tries it. */
   large?: true;
+  /** Takes a minute or more; the long run tries it. */
+  slow?: true;
   /** What is done to slots is done with the step before it: how it races is another scenario's to try. */
   slotsAtOnce?: true;
+  /** What follows the end of a turn is part of the race: its sandbox goes. */
+  followsUp?: true;
   /** Brings the task to where the race begins, and begins it. */
   set(stage: Stage): Promise<void>;
 }
@@ -82,6 +79,8 @@ export const theRace: Scenario = {
 export const creation: Scenario = {
   name: "stop and deadline against a worker that creates",
   agent: "works",
+  slow: true,
+  slotsAtOnce: true,
   async set(stage) {
     await start(stage, quiet);
     await hold(stage, "provision: provider.create");
@@ -96,6 +95,8 @@ export const scenarios: readonly Scenario[] = [
     name: "stop, deadline, finalize and a late worker, the sandbox not to be kept",
     agent: "pushes",
     large: true,
+    slotsAtOnce: true,
+    followsUp: true,
     set: (stage) => raceTheEnd(stage, { ...pushing, keepAlive: false }),
   },
   creation,
@@ -111,6 +112,7 @@ export const scenarios: readonly Scenario[] = [
   {
     name: "a worker against the one that takes over from it",
     agent: "works",
+    slow: true,
     set: raceForTheRoom,
   },
   {
@@ -133,7 +135,12 @@ export const scenarios: readonly Scenario[] = [
       begin("api", "stops", 0, (deps) => world.verbs.stop(deps, "ada", taskId));
       await hold(stage, "provider.sweep");
       const timer = { kind: "terminate", ...which } as const;
-      begin("timer", "terminates", 0, (deps) => world.verbs.fireTimer(withoutSweep(deps), timer));
+      const terminate = (what: string) =>
+        begin("timer", what, 0, (deps) => world.verbs.fireTimer(withoutSweep(deps), timer));
+      terminate("gets no answer");
+      await hold(stage, "provider.sweep");
+      // The third attempt without an answer deletes the sandbox.
+      terminate("terminates");
       await hold(stage, "provider.sweep", "terminates: store.getSession");
       await hold(stage, "terminates: store.getSession");
       begin("api", "continues", 0, (deps) =>
@@ -207,7 +214,7 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
     mutant: {
       ...mutant,
       table: (store) => withoutNews(mutant?.table?.(store) ?? store),
-      ports: (deps, role) => withoutAsides(mutant?.ports?.(deps, role) ?? deps),
+      ports: (deps, role) => withoutAsides(mutant?.ports?.(deps, role) ?? deps, scenario),
     },
   });
 
@@ -239,8 +246,8 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
 }
 
 /** What is counted and looked at afterwards touches neither turn nor sandbox: it would only multiply the orders. */
-function withoutAsides(deps: Ports): Ports {
-  const asides: readonly string[] = ["usage", "environment"];
+function withoutAsides(deps: Ports, { followsUp }: Scenario): Ports {
+  const asides: readonly string[] = followsUp ? ["environment"] : ["environment", "ended"];
   const send: Ports["work"]["send"] = async (message, delayMs) => {
     if (!asides.includes(message.kind)) await deps.work.send(message, delayMs);
   };

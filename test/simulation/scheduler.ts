@@ -16,8 +16,13 @@ export type Fault =
   | { kind: "fail after"; error: Error }
   | { kind: "crash before" }
   | { kind: "crash after" }
-  /** Nobody answers until the caller's own time-out; what was asked for happens later all the same, or never. */
-  | { kind: "hang"; error: Error; timeoutMs: number; commitMs: number | undefined };
+  /** The answer is lost, and the SDK asks again: the caller hears what the second request was told. */
+  | { kind: "repeat" }
+  /**
+   * Nobody answers until the caller's own time-out; what was asked for happens later all the same, or never. The function
+   * may die there (`isDeadly`), without a catch block of its own being run.
+   */
+  | { kind: "hang"; error: Error; timeoutMs: number; commitMs: number | undefined; isDeadly: boolean };
 
 /** One call of a port. */
 export interface Call {
@@ -25,6 +30,8 @@ export interface Call {
   method: string;
   given: readonly unknown[];
   label: string;
+  /** How much time its caller has left for it. */
+  timeLeftMs: number;
 }
 
 /** Something that waits for its time: an actor's next step, or an event of the world. */
@@ -47,8 +54,8 @@ export interface Scheduler {
   /** An actor's call: it happens when the scheduler picks it, with whatever fault the plan has for it. */
   call<T>(actor: Actor, call: Call, effect: () => Promise<T>): Promise<T>;
   sleep(actor: Actor, label: string, ms: number, signal?: AbortSignal): Promise<void>;
-  /** An event of the world, which no crash keeps from happening. */
-  after(ms: number, label: string, fire: () => Promise<void> | void): void;
+  /** An event of the world, which no crash keeps from happening. Gives what calls it off. */
+  after(ms: number, label: string, fire: () => Promise<void> | void): () => void;
   /** Takes steps until nothing is left to do before `until`. */
   run(until: number): Promise<void>;
   /** What could be picked now, where the next step is left to someone else. */
@@ -100,8 +107,11 @@ export function createScheduler({
     return entry;
   };
 
-  const after = (ms: number, label: string, fire: () => Promise<void> | void): void => {
-    park({ label, actor: undefined, dueAt: now + ms, fire });
+  const after = (ms: number, label: string, fire: () => Promise<void> | void): (() => void) => {
+    const entry = park({ label, actor: undefined, dueAt: now + ms, fire });
+    return () => {
+      entries = entries.filter((other) => other !== entry);
+    };
   };
 
   const call = <T>(actor: Actor, what: Call, effect: () => Promise<T>): Promise<T> =>
@@ -138,14 +148,18 @@ export function createScheduler({
           case "fail after":
             await effect().catch(() => {});
             return reject(fault.error);
+          case "repeat":
+            await effect().catch(() => {});
+            return await effect().then(resolve, reject);
           case "crash before":
             return actor.crash();
           case "crash after":
             await effect().catch(() => {});
             return actor.crash();
           case "hang": {
-            const { error, timeoutMs, commitMs } = fault;
-            park({ label: `${label} times out`, actor, dueAt: now + timeoutMs, fire: () => reject(error) });
+            const { error, timeoutMs, commitMs, isDeadly } = fault;
+            const over = isDeadly ? () => actor.crash() : () => reject(error);
+            park({ label: `${label} times out`, actor, dueAt: now + timeoutMs, fire: over });
             const happen = () => effect().then(ignore, ignore);
             if (commitMs !== undefined) after(commitMs, `${label} happens late`, happen);
             return;
@@ -204,7 +218,10 @@ export function createScheduler({
           return;
         }
         now = Math.max(now, next);
-        await fire(plan.pick(left.filter(({ dueAt }) => dueAt <= now)));
+        // An invocation may have died of its time limit by then.
+        const runnable = left.filter(({ dueAt, actor }) => dueAt <= now && (actor?.isAlive() ?? true));
+        if (runnable.length === 0) continue;
+        await fire(plan.pick(runnable));
         if (onStep()) return;
       }
     },

@@ -34,6 +34,7 @@ export async function checkSettled(scheduler: Scheduler, world: World, watch: Wa
     const isAhead = watch.warm.has(name) && watch.warm.get(name)?.state !== "claimed";
     if (!named && !isAhead) watch.report(5, `${name} lives and nothing names it`);
   }
+  watch.evidence.checkSettled();
   await checkOutput(world, watch);
 }
 

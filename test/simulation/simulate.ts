@@ -1,18 +1,21 @@
-import type { AllFlags } from "@concierge/core";
+import { type AllFlags, limits } from "@concierge/core";
 import { calm, drawWeather, randomPlan } from "./faults.ts";
-import { liveThrough } from "./history.ts";
+import { goAbout, liveThrough } from "./history.ts";
 import { createRandom, type Random } from "./random.ts";
 import { drawScript } from "./runner.ts";
 import { createScheduler } from "./scheduler.ts";
+import { configOf } from "./settings.ts";
 import { boundMs, checkSettled } from "./settle.ts";
 import { createWatch, type Violation } from "./watch.ts";
-import { configOf, createWorld, type Mutant } from "./world.ts";
+import { createWorld, type Mutant } from "./world.ts";
 
 export interface RunOptions {
   seed: number;
   /** How many requests each user makes. */
   requests?: number;
   mutant?: Mutant | undefined;
+  /** A history whose turns are long, whatever the seed says. */
+  isLong?: true | undefined;
   onTrace?: ((line: string) => void) | undefined;
 }
 
@@ -30,9 +33,13 @@ export interface RunResult {
 
 export const defaultRequests = 8;
 
+/** After the storm there is still something to go wrong: what it left behind. */
+const requestsInCalm = 2;
 const startAt = 1_800_000_000_000;
 const stormMs = 8 * 60_000;
 const longestTurnMs = 150_000;
+/** A turn whose deadline is far away ends by this, from the storm's end: a last word, then nothing for as long as may be. */
+const longestSilenceMs = 120_000 + limits.activityCapMs;
 /** A run that takes more steps than this goes round in circles. */
 const stepsMax = 60_000;
 
@@ -42,22 +49,27 @@ export async function simulate({
   requests = defaultRequests,
   mutant,
   onTrace,
+  ...options
 }: RunOptions): Promise<RunResult> {
   const random = createRandom(seed);
-  let weather = drawWeather(random);
-  const flags = drawFlags(random);
+  const isLong = random.chance(0.15) || options.isLong === true;
+  let weather = drawWeather(random, { isLong });
+  const flags = drawFlags(random, isLong);
   const config = configOf({
-    max: random.pick([3, 100]),
-    perUser: random.chance(0.3) ? 1 : undefined,
+    // Where turns are long there is room for all of them: nobody may have to wait for another's end.
+    max: isLong ? 100 : random.pick([3, 100]),
+    perUser: random.chance(0.3) && !isLong ? 1 : undefined,
     warm: random.pick([0, 0, 2]),
     idleMs: random.pick([60_000, 240_000]),
-    lifeMs: random.pick([200_000, 18_000_000]),
+    lifeMs: isLong ? 18_000_000 : random.pick([200_000, 18_000_000]),
     setup: random.chance(0.3),
   });
-  const watch = createWatch(config.poolMax);
+  const runnersDie = random.chance(0.5) ? 0 : random.next() * 0.4;
+  const watch = createWatch({ cap: config.poolMax, now: () => scheduler.now() });
+  const elapsedMs = () => scheduler.now() - startAt;
   const scheduler = createScheduler({
     startAt,
-    plan: randomPlan(random, weather),
+    plan: randomPlan(random, weather, elapsedMs),
     onTrace,
     onStep() {
       world.expire();
@@ -74,17 +86,23 @@ export async function simulate({
     flags,
     mutant,
     weather: () => weather,
-    script: () => drawScript(random),
+    script: () => drawScript(random, { isLong, dies: runnersDie }),
   });
 
-  liveThrough({ scheduler, random, world, watch, weather: () => weather }, requests);
+  const history = { scheduler, random, world, watch, weather: () => weather, isLong };
+  liveThrough(history, requests);
   world.everyMinute();
   await scheduler.run(startAt + stormMs);
 
   if (watch.violations.length === 0) {
-    weather = calm;
-    scheduler.use(randomPlan(random, calm));
-    await scheduler.run(startAt + stormMs + longestTurnMs + boundMs + config.sessionIdleMs);
+    const { trouble } = weather;
+    // A remote that is gone stays gone.
+    weather = { ...calm, trouble: trouble?.toMs === Number.POSITIVE_INFINITY ? trouble : undefined };
+    scheduler.use(randomPlan(random, weather, elapsedMs));
+    watch.evidence.calm();
+    goAbout(history, requestsInCalm);
+    const turnMs = isLong ? longestSilenceMs : longestTurnMs;
+    await scheduler.run(startAt + stormMs + turnMs + boundMs + config.sessionIdleMs);
   }
   if (watch.violations.length === 0) await checkSettled(scheduler, world, watch);
 
@@ -101,14 +119,17 @@ export async function simulate({
   };
 }
 
-/** All but the deadline's can be off and the invariants still hold; without that one nothing bounds a turn. */
-function drawFlags(random: Random): AllFlags {
+/**
+ * All but the deadline's can be off and the invariants still hold; without that one nothing bounds a turn. Where turns are
+ * long, silence bounds them.
+ */
+function drawFlags(random: Random, isLong: boolean): AllFlags {
   const draw = (): string => (random.chance(0.85) ? "on" : "off");
   return {
     ENABLE_AUTHORITATIVE_TIMEOUT: "on",
     ENABLE_CANCELLATION_CHECKS: "on",
     ENABLE_DB_BACKED_STOP: draw(),
     ENABLE_HEALTH_PROBE: draw(),
-    ENABLE_INACTIVITY_TIMEOUT: draw(),
+    ENABLE_INACTIVITY_TIMEOUT: isLong ? "on" : draw(),
   };
 }

@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { isLong, longTimeoutMs } from "./long.ts";
 import { simulate } from "./simulate.ts";
 
-const seeds = 200;
+const seeds = isLong ? 2000 : 100;
 
 describe("the core under a seeded scheduler", () => {
-  it(`keeps every invariant in ${seeds} histories, and settles`, { timeout: 240_000 }, async () => {
+  it(`keeps every invariant in ${seeds} histories, and settles`, { timeout: longTimeoutMs }, async () => {
     const sum = { turns: 0, pushes: 0, sandboxes: 0 };
     for (let seed = 1; seed <= seeds; seed++) {
       const { violations, turns, pushes, sandboxes } = await simulate({ seed });

@@ -8,6 +8,7 @@ import {
   type WarmSandbox,
 } from "@concierge/core";
 import type { MemoryProcess, MemoryWorld } from "@concierge/provider";
+import { createEvidence } from "./evidence.ts";
 
 /** An invariant of DESIGN §5, by its number, and what broke it. */
 export interface Violation {
@@ -56,8 +57,15 @@ export type Watch = ReturnType<typeof createWatch>;
  *   8  batches are never forgotten; readers (history.ts) see each chunk once; the rest when all has settled
  *   9  a sandbox has one session for ever; another user's task can not be stopped (the api's routes: functions/)
  *   10 no canary in what is written, sent, told, counted, or put on a command line (masking of output: packages/runner)
+ *   11 and 12, and more of 4 and 6: evidence.ts
  */
-export function createWatch(cap = Number.POSITIVE_INFINITY) {
+export function createWatch({
+  cap = Number.POSITIVE_INFINITY,
+  now = (): number => 0,
+}: {
+  cap?: number;
+  now?: () => number;
+} = {}) {
   const violations: Violation[] = [];
   const tasks = new Map<string, Task>();
   const sessions = new Map<string, Session>();
@@ -80,6 +88,13 @@ export function createWatch(cap = Number.POSITIVE_INFINITY) {
   const report = (invariant: number, what: string): void => {
     violations.push({ invariant, what });
   };
+  const evidence = createEvidence({
+    report,
+    tasks,
+    sessions,
+    exists: (name) => world?.exists(name) ?? false,
+    now,
+  });
   const living = (): Agent[] => agents.filter(({ process }) => process.alive);
 
   function taskWritten(before: Task | undefined, guard: TaskGuard | undefined, after: Task): void {
@@ -92,6 +107,7 @@ export function createWatch(cap = Number.POSITIVE_INFINITY) {
     }
     const from = before.state.status;
     const to = after.state.status;
+    evidence.taskWritten(key, before, after);
     if (after.turn !== before.turn) {
       if (after.turn !== before.turn + 1 || !isTerminal(from) || to !== "queued") {
         report(6, `${after.id} went from turn ${before.turn}, ${from}, to turn ${after.turn}, ${to}`);
@@ -128,13 +144,14 @@ export function createWatch(cap = Number.POSITIVE_INFINITY) {
     keepsSecrets("a session", after);
     if (after.sandbox) own(after.sandbox.name, key);
     if (!before) return;
+    evidence.sessionWritten(before, after);
     if (after.epoch < before.epoch) report(6, `the epoch went back from ${before.epoch} to ${after.epoch}`);
     const held = before.lease;
     if (held && held.taskId !== after.lease?.taskId && hasBegun(tasks.get(held.taskId), held.turn)) {
       report(1, `the session was taken from ${held.taskId}, whose turn ${held.turn} has not ended`);
     }
     const given = before.sandbox?.name;
-    const kept = given === undefined || after.sandbox?.name === given || hasTombstone(after, given);
+    const kept = given === undefined || after.sandbox?.name === given;
     if (!kept && after.epoch === before.epoch) report(5, `${given} was forgotten without a new epoch`);
   }
 
@@ -167,6 +184,7 @@ export function createWatch(cap = Number.POSITIVE_INFINITY) {
 
   /** Called before it goes: only whoever ends a turn may take its sandbox from it. */
   function removing(name: string): void {
+    evidence.removing(name);
     for (const { process, taskId, turn, ended } of living()) {
       const task = tasks.get(taskId);
       if (process.sandbox !== name || ended || task?.turn !== turn) continue;
@@ -228,6 +246,7 @@ export function createWatch(cap = Number.POSITIVE_INFINITY) {
     sessions,
     warm,
     agents,
+    evidence,
     report,
     warmWritten,
     taskWritten,
@@ -240,11 +259,14 @@ export function createWatch(cap = Number.POSITIVE_INFINITY) {
     look,
     /** Something that was made for no session is about to be. */
     named: (name: string) => void madeAhead.add(name),
-    /** Called after each create: of those that a record names there are never more than there may be. */
+    /**
+     * Called after each create: of those that a record names there are never more than there may be. One that was claimed
+     * for a session which has another by now is in flight: its claimer gives it up, or the audit where it died.
+     */
     created() {
-      const named = new Set(
-        [...sessions.values(), ...warm.values()].map((one) => ("key" in one ? one.sandbox?.name : one.name)),
-      );
+      const ahead = [...warm.values()].filter(({ state }) => state !== "claimed").map(({ name }) => name);
+      const ofSessions = [...sessions.values()].map(({ sandbox }) => sandbox?.name);
+      const named = new Set([...ahead, ...ofSessions]);
       const running = world?.sandboxes().filter(({ name }) => named.has(name)) ?? [];
       if (running.length > cap) report(1, `${running.length} sandboxes run; there may be ${cap}`);
     },
@@ -283,10 +305,6 @@ export function turnOf({ env }: MemoryProcess): { taskId: string; turn: number }
 function hasBegun(task: Task | undefined, turn: number): boolean {
   const begun: readonly Status[] = ["running", "finalizing"];
   return task?.turn === turn && begun.includes(task.state.status);
-}
-
-function hasTombstone({ tombstones = [] }: Session, name: string): boolean {
-  return tombstones.some((tombstone) => tombstone.name === name);
 }
 
 function epochOf(name: string): number {

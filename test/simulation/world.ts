@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import {
   type AllFlags,
   type Config,
@@ -5,9 +6,9 @@ import {
   createSealer,
   type EndingDeps,
   type LaunchDeps,
-  parseConfig,
   type Store,
   type Timer,
+  type WebhookDeps,
   type WorkMessage,
 } from "@concierge/core";
 import { createMemoryProvider } from "@concierge/provider";
@@ -15,18 +16,20 @@ import { SandboxSessionManager } from "@concierge/sessions";
 import { createMemoryStore } from "@concierge/store";
 import { topology } from "../../infra/topology.ts";
 import { noAgents } from "../fixtures/agents.ts";
+import { type Classify, createEdge } from "./edge.ts";
 import type { Weather } from "./faults.ts";
-import { observeProvider, observeStore } from "./observe.ts";
-import { stepped, withStaleIndex } from "./ports.ts";
+import { observeProvider, observeStore, overhearProvider, overhearReaper } from "./observe.ts";
+import { stepped, withStaleIndex, withStops } from "./ports.ts";
 import { createQueue } from "./queue.ts";
 import type { Random } from "./random.ts";
 import { createRemote } from "./remote.ts";
 import { runAgent, type Script } from "./runner.ts";
 import { type Actor, createActor, type Scheduler } from "./scheduler.ts";
+import { apiCallsMs, functionMs, reserveMs } from "./settings.ts";
 import { verbs as coreVerbs, type Verbs } from "./verbs.ts";
 import { canary, type Watch } from "./watch.ts";
 
-export type AllDeps = LaunchDeps & EndingDeps;
+export type AllDeps = LaunchDeps & EndingDeps & WebhookDeps;
 /** What stands between the core and the world; sessions are given out of it. */
 export type Ports = Omit<AllDeps, "sessions">;
 export type Role = "api" | "worker" | "timer" | "reaper";
@@ -37,6 +40,8 @@ export interface Mutant {
   table?: (store: Store) => Store;
   ports?: (deps: Ports, role: Role) => Ports;
   verbs?: Partial<Verbs>;
+  /** A runner that reads answers in another way. */
+  classify?: Classify;
 }
 
 export interface WorldOptions {
@@ -58,30 +63,8 @@ export type World = ReturnType<typeof createWorld>;
 const instances: Record<Role, number> = { api: 3, worker: 3, timer: 2, reaper: 2 };
 const requestTimeoutMs = 15_000;
 
-/** The configuration of a run, with a pool or without. */
-export function configOf(pool: Pool): Config {
-  return parseConfig({
-    CONCIERGE_STAGE: "simulation",
-    CONCIERGE_DEFAULT_AGENT: "shell",
-    SESSION_IDLE_TIMEOUT_MS: String(pool.idleMs),
-    SANDBOX_MAX_LIFE_MS: String(pool.lifeMs),
-    POOL_MAX_SANDBOXES: String(pool.max),
-    POOL_WARM_TARGET: String(pool.warm),
-    ...(pool.perUser !== undefined && { POOL_MAX_PER_USER: String(pool.perUser) }),
-    ...(pool.setup && { SANDBOX_SETUP: "install" }),
-  });
-}
-
-export interface Pool {
-  max: number;
-  perUser: number | undefined;
-  warm: number;
-  /** How long idle ones are kept, and how long one may live. */
-  idleMs: number;
-  lifeMs: number;
-  /** Something is installed into each, so that there is a base snapshot. */
-  setup: boolean;
-}
+/** The deadline of the part of the work that is under way. */
+const partDeadlines = new AsyncLocalStorage<number>();
 
 /** The whole of Concierge in one thread: the real verbs, each port with the scheduler in front of it. */
 export function createWorld(options: WorldOptions) {
@@ -103,7 +86,10 @@ export function createWorld(options: WorldOptions) {
     withStaleIndex(rawStore, random, () => weather().staleIndex),
     watch,
   );
-  const provider = observeProvider(rawProvider, watch);
+  const provider = observeProvider(
+    withStops(rawProvider, sandboxes, () => random.chance(weather().sandboxStops)),
+    watch,
+  );
   const sealer = createSealer(`${canary}sealing-key`);
   const skews = new Map<string, number>();
   let ids = 0;
@@ -127,9 +113,10 @@ export function createWorld(options: WorldOptions) {
     faults: weather,
     handle: (message) =>
       succeeds(
-        invoke<unknown>("worker", nameOf(message), (deps) =>
-          message.kind === "release" ? verbs.release(deps, message) : verbs.carryOut(deps, message),
-        ),
+        invoke<unknown>("worker", nameOf(message), (deps) => {
+          if (message.kind === "webhook") return verbs.deliverWebhook(deps, message);
+          return message.kind === "release" ? verbs.release(deps, message) : verbs.carryOut(deps, message);
+        }),
       ),
   });
   const timers = createQueue<Timer>({
@@ -143,12 +130,17 @@ export function createWorld(options: WorldOptions) {
   });
 
   /** What one invocation is given: each call a step of its own, by a clock of its own. */
-  function depsFor(actor: Actor, role: Role, skewMs: number): AllDeps {
+  function depsFor(actor: Actor, role: Role, skewMs: number, callsUntil = Number.POSITIVE_INFINITY): AllDeps {
+    const timeLeftMs = () => {
+      const until = Math.min(callsUntil, partDeadlines.getStore() ?? Number.POSITIVE_INFINITY);
+      return Math.max(until - scheduler.now(), 0);
+    };
     const actorClock = {
       now: () => scheduler.now() + skewMs,
       sleep: (ms: number, signal?: AbortSignal) => scheduler.sleep(actor, "sleeps", ms, signal),
     };
-    const steppedStore = stepped(scheduler, actor, "store", store);
+    const ownStore = stepped(scheduler, actor, "store", store);
+    const steppedStore = role === "reaper" ? overhearReaper(ownStore, watch) : ownStore;
     const deps = {
       config,
       clock: actorClock,
@@ -159,11 +151,12 @@ export function createWorld(options: WorldOptions) {
         warm: () => nextId("w"),
       },
       store: steppedStore,
-      provider: stepped(scheduler, actor, "provider", provider),
-      git: stepped(scheduler, actor, "git", remote.git),
+      provider: overhearProvider(stepped(scheduler, actor, "provider", provider, timeLeftMs), watch),
+      git: stepped(scheduler, actor, "git", remote.git, timeLeftMs),
       work: stepped(scheduler, actor, "work", {
         async send(message: WorkMessage, delayMs = 0) {
           watch.keepsSecrets("a work message", message);
+          if (message.kind === "webhook") watch.evidence.announced(message.taskId, message.turn);
           work.send(message, delayMs);
         },
       }),
@@ -171,19 +164,30 @@ export function createWorld(options: WorldOptions) {
         async arm(timer: Timer, delayMs: number) {
           watch.keepsSecrets("a timer", timer);
           watch.armed(timer);
+          watch.evidence.armed(role, timer);
           timers.send(timer, delayMs);
         },
       }),
       flags: createFlagReader({ store: steppedStore, clock: actorClock }, options.flags),
       metrics: { count: (name: string) => watch.keepsSecrets("a metric", name) },
+      timeLeftMs,
       sealer,
       runner: "the runner",
       callbackUrl: "http://concierge",
       agents: noAgents,
       webhooks: { send: async () => ({ kind: "delivered" }) as const },
+      limitTime: <T>(ms: number, work: () => Promise<T>) =>
+        partDeadlines.run(scheduler.now() + Math.min(ms, timeLeftMs()), work),
     };
     const given = mutant?.ports?.(deps, role) ?? deps;
-    return { ...given, sessions: new SandboxSessionManager({ ...config, ...given, keepOnShutdown: true }) };
+    let sessions: SandboxSessionManager | undefined;
+    return {
+      ...given,
+      get sessions() {
+        sessions ??= new SandboxSessionManager({ ...config, ...given, keepOnShutdown: true });
+        return sessions;
+      },
+    };
   }
 
   const invocations = new Map<string, number>();
@@ -201,8 +205,12 @@ export function createWorld(options: WorldOptions) {
     verb: (deps: AllDeps) => Promise<T>,
   ): Promise<Answer<T>> {
     const instance = `${role}-${random.between(1, instances[role])}`;
-    const actor = createActor(nextName(role, what, instance));
-    const answer = await answerOf(verb(depsFor(actor, role, skewOf(instance))));
+    const dueBy = scheduler.now() + functionMs[role];
+    const actor = createActor(nextName(role, what, instance), () => scheduler.now() < dueBy);
+    const callsUntil = role === "api" ? scheduler.now() + apiCallsMs : dueBy - reserveMs;
+    const deps = depsFor(actor, role, skewOf(instance), callsUntil);
+    // It has limits of its own, not those of the work that asked for it.
+    const answer = await answerOf(partDeadlines.exit(() => verb(deps)));
     options.onEnd?.(actor, role, answer);
     return answer;
   }
@@ -227,15 +235,20 @@ export function createWorld(options: WorldOptions) {
     const arrives = !lost();
     const answers = !lost();
     return await new Promise((resolve) => {
-      if (arrives) {
-        void invoke("api", what, verb).then((answer) => {
-          if (answers)
-            scheduler.after(random.between(1, 30), `${actor.name}: hears of ${what}`, () => resolve(answer));
-        });
-      }
-      scheduler.after(requestTimeoutMs, `${actor.name}: waits no longer for ${what}`, () =>
-        resolve(undefined),
+      const giveUp = () => resolve(undefined);
+      const stopWaiting = scheduler.after(
+        requestTimeoutMs,
+        `${actor.name}: waits no longer for ${what}`,
+        giveUp,
       );
+      if (!arrives) return;
+      void invoke("api", what, verb).then((answer) => {
+        if (!answers) return;
+        scheduler.after(random.between(1, 30), `${actor.name}: hears of ${what}`, () => {
+          stopWaiting();
+          resolve(answer);
+        });
+      });
     });
   }
 
@@ -250,10 +263,11 @@ export function createWorld(options: WorldOptions) {
         return grant;
       },
     },
-    async request<T>(actor: Actor, what: string, verb: (deps: EndingDeps) => Promise<T>) {
-      const answer = await call(actor, what, verb);
-      return answer?.ok ? answer.value : undefined;
-    },
+    request: createEdge(
+      { random, call, isHostile: () => random.chance(weather().hostileEdge) },
+      mutant?.classify,
+    ),
+    evidence: watch.evidence,
     remoteMs: () => random.between(1, 5_000),
     onAcknowledged: (taskId: string, turn: number, texts: readonly string[]) =>
       acknowledged.push(...texts.map((text) => ({ taskId, turn, text }))),

@@ -2,11 +2,9 @@ import { allFlagsSchema, type EndingDeps, flagsRequestSchema, putFlags, withFlag
 import { reap, reapReportSchema } from "@concierge/core/verbs";
 import * as z from "zod/mini";
 import { requireAdmin } from "../admin.ts";
-import { problems } from "../problem.ts";
 import { createRoute, json, type Router, security } from "../router.ts";
 
 const common = { security, tags: ["admin"] };
-const refusals = problems("invalid_request", "unauthorized", "forbidden");
 
 /** As long as a caller may be expected to wait; the next sweep goes on. */
 const reapMaxMs = 20_000;
@@ -16,7 +14,8 @@ const getFlags = createRoute({
   method: "get",
   path: "/v1/flags",
   summary: "The flags, as they are now",
-  responses: { 200: json(allFlagsSchema, "Every flag: on, off or a percentage of users"), ...refusals },
+  responses: { 200: json(allFlagsSchema, "Every flag: on, off or a percentage of users") },
+  refuses: ["forbidden"],
 });
 
 const changeFlags = createRoute({
@@ -25,7 +24,8 @@ const changeFlags = createRoute({
   path: "/v1/flags",
   summary: "Switch mechanisms on, off, or on for a percentage of users; in force within ten seconds",
   request: { body: { required: true, ...json(flagsRequestSchema, "The flags to change") } },
-  responses: { 200: json(allFlagsSchema, "Every flag"), ...refusals },
+  responses: { 200: json(allFlagsSchema, "Every flag") },
+  refuses: ["forbidden"],
 });
 
 const sweep = createRoute({
@@ -34,7 +34,8 @@ const sweep = createRoute({
   path: "/v1/reap",
   summary: "Sweep now, or only tell what a sweep would do",
   request: { body: { required: false, ...json(z.strictObject({ dryRun: z.optional(z.boolean()) }), "How") } },
-  responses: { 200: json(reapReportSchema, "What was done"), ...refusals },
+  responses: { 200: json(reapReportSchema, "What was done") },
+  refuses: ["forbidden"],
 });
 
 export function registerAdmin(app: Router, deps: EndingDeps): void {

@@ -2,7 +2,6 @@ import { AppError, createKey, type Deps, type Key } from "@concierge/core";
 import * as z from "zod/mini";
 import { requireAdmin } from "../admin.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
-import { problems } from "../problem.ts";
 import { createRoute, json, type Router, security } from "../router.ts";
 
 const keyViewSchema = z
@@ -32,8 +31,8 @@ const create = createRoute({
   request: { body: { required: true, ...json(keyRequestSchema, "Whose key") } },
   responses: {
     201: json(newKeySchema, "The key"),
-    ...problems("invalid_request", "unauthorized", "forbidden"),
   },
+  refuses: ["forbidden"],
 });
 
 const list = createRoute({
@@ -44,8 +43,8 @@ const list = createRoute({
   request: { query: pageQuery },
   responses: {
     200: json(pageOf(keyViewSchema), "A page"),
-    ...problems("invalid_cursor", "unauthorized", "forbidden"),
   },
+  refuses: ["invalid_cursor", "forbidden"],
 });
 
 const remove = createRoute({
@@ -54,7 +53,8 @@ const remove = createRoute({
   path: "/v1/keys/{id}",
   summary: "Take a key back",
   request: { params: z.object({ id: z.string() }) },
-  responses: { 204: { description: "It is gone" }, ...problems("unauthorized", "forbidden", "not_found") },
+  responses: { 204: { description: "It is gone" } },
+  refuses: ["forbidden"],
 });
 
 export function registerKeys(app: Router, deps: Deps): void {

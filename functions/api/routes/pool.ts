@@ -2,7 +2,6 @@ import { baseViewSchema, costsSchema, type EndingDeps } from "@concierge/core";
 import { getBase, poolSchema, poolStats, readCosts, requestBase } from "@concierge/core/verbs";
 import * as z from "zod/mini";
 import { requireAdmin } from "../admin.ts";
-import { problems } from "../problem.ts";
 import { createRoute, json, type Router, security } from "../router.ts";
 
 const common = { security, tags: ["pool"] };
@@ -12,7 +11,7 @@ const pool = createRoute({
   method: "get",
   path: "/v1/pool",
   summary: "The pool of sandboxes, in numbers",
-  responses: { 200: json(poolSchema, "The numbers"), ...problems("unauthorized") },
+  responses: { 200: json(poolSchema, "The numbers") },
 });
 
 const costs = createRoute({
@@ -29,8 +28,8 @@ const costs = createRoute({
   },
   responses: {
     200: json(costsSchema, "Day by day, newest last, the last seven where nothing is said"),
-    ...problems("invalid_request", "unauthorized", "forbidden"),
   },
+  refuses: ["forbidden"],
 });
 
 const seeBase = createRoute({
@@ -38,7 +37,8 @@ const seeBase = createRoute({
   method: "get",
   path: "/v1/snapshot",
   summary: "The base snapshot that new sandboxes are made from",
-  responses: { 200: json(baseViewSchema, "As it is now"), ...problems("unauthorized", "forbidden") },
+  responses: { 200: json(baseViewSchema, "As it is now") },
+  refuses: ["forbidden"],
 });
 
 const rebuildBase = createRoute({
@@ -46,7 +46,8 @@ const rebuildBase = createRoute({
   method: "post",
   path: "/v1/snapshot",
   summary: "Build the base snapshot anew",
-  responses: { 202: json(baseViewSchema, "It is on its way"), ...problems("unauthorized", "forbidden") },
+  responses: { 202: json(baseViewSchema, "It is on its way") },
+  refuses: ["forbidden"],
 });
 
 export function registerPool(app: Router, deps: EndingDeps): void {

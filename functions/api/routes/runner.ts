@@ -1,15 +1,11 @@
 import { agentEventSchema, type EndingDeps, limits, streams } from "@concierge/core";
 import { grantClone, grantPush, reportEnd, takeBeat, takeOutput } from "@concierge/core/verbs";
 import * as z from "zod/mini";
-import { problems } from "../problem.ts";
 import { createRoute, json, type Router } from "../router.ts";
 
 /** What a turn's runner may say. Not part of the public contract, so not in its document. */
 const common = { method: "post", hide: true } as const;
-const answer = <T extends z.ZodMiniType>(action: T) => ({
-  200: json(z.object({ action }), "What to do"),
-  ...problems("invalid_request", "unauthorized"),
-});
+const answer = <T extends z.ZodMiniType>(action: T) => ({ 200: json(z.object({ action }), "What to do") });
 
 const base64Max = Math.ceil(limits.batchMaxBytes / 3) * 4;
 
@@ -19,7 +15,11 @@ const report = {
     z.object({
       inputTokens: z.int().check(z.minimum(0)),
       outputTokens: z.int().check(z.minimum(0)),
-      costUsd: z.number().check(z.minimum(0), z.maximum(1e6)),
+      // To the billionth of a dollar: the table cannot store every number that JSON has.
+      costUsd: z.pipe(
+        z.number().check(z.minimum(0), z.maximum(1e6)),
+        z.transform((usd) => Math.round(usd * 1e9) / 1e9),
+      ),
     }),
   ),
   // It becomes an argument of the next turn's agent, so it must not look like an option.
@@ -27,7 +27,6 @@ const report = {
 };
 
 const eventMaxBytes = 64 * 1024;
-const chunksMax = 2000;
 
 const streamChunkSchema = z.object({
   stream: z.enum(streams),
@@ -50,17 +49,17 @@ const outputSchema = z.object({
   seq: z.int().check(z.minimum(1)),
   chunks: z.array(z.union([streamChunkSchema, agentChunkSchema])).check(
     z.minLength(1),
-    z.maxLength(chunksMax),
-    z.refine((chunks) => chunks.reduce((size, chunk) => size + weightOf(chunk), 0) <= base64Max, {
+    z.maxLength(limits.batchMaxChunks),
+    z.refine((chunks) => chunks.reduce((size, chunk) => size + weightOf(chunk), 0) <= limits.batchMaxBytes, {
       error: `must hold ${limits.batchMaxBytes} bytes at the most`,
     }),
   ),
   ...report,
 });
 
-/** Bytes are in base64 here; an event is text there as here. */
+/** As the runner counts it. */
 function weightOf(chunk: Chunk): number {
-  return "agent" in chunk ? Math.ceil((sizeOf(chunk.agent) * 4) / 3) : chunk.data.length;
+  return "agent" in chunk ? sizeOf(chunk.agent) : Buffer.byteLength(chunk.data, "base64");
 }
 
 function sizeOf(value: unknown): number {
@@ -84,19 +83,19 @@ const endSchema = z.object({
   ]),
   outputCutBytes: z.int().check(z.minimum(0)),
   agentMs: z.optional(z.int().check(z.minimum(0))),
-  text: z.string().check(z.maxLength(4000)),
+  text: z.string().check(z.maxLength(limits.resultTextMaxLength)),
   detail: z.optional(z.string().check(z.maxLength(4000))),
   commit: z.optional(commitSchema),
-  branch: z.optional(z.string().check(z.maxLength(200))),
+  branch: z.optional(z.string().check(z.maxLength(limits.branchMaxLength))),
   pushed: z.optional(z.boolean()),
   ...report,
 });
 
 const finalizeSchema = z.object({
   commit: commitSchema,
-  branch: z.string().check(z.maxLength(200)),
+  branch: z.string().check(z.maxLength(limits.branchMaxLength)),
   exitCode: z.int(),
-  text: z.string().check(z.maxLength(4000)),
+  text: z.string().check(z.maxLength(limits.resultTextMaxLength)),
 });
 
 const grantSchema = z.union([
@@ -133,10 +132,7 @@ const endRoute = createRoute({
   responses: answer(z.enum(["done", "stop", "wait"])),
 });
 
-const grants = {
-  200: json(grantSchema, "The credential, or none"),
-  ...problems("invalid_request", "unauthorized"),
-};
+const grants = { 200: json(grantSchema, "The credential, or none") };
 
 const cloneRoute = createRoute({
   ...common,

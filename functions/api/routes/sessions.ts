@@ -1,4 +1,11 @@
-import { type EndingDeps, limits, type SessionDeps, sessionKeySchema, withoutNul } from "@concierge/core";
+import {
+  type Deps,
+  type EndingDeps,
+  limits,
+  type SessionDeps,
+  sessionKeySchema,
+  withoutNul,
+} from "@concierge/core";
 import {
   deleteSession,
   getSession,
@@ -10,7 +17,6 @@ import {
 } from "@concierge/core/verbs";
 import * as z from "zod/mini";
 import { pageOf, pageQuery, parsePlaceCursor, placeCursor } from "../paging.ts";
-import { problems } from "../problem.ts";
 import { createRoute, json, type Router, security } from "../router.ts";
 
 const common = { security, tags: ["sessions"] };
@@ -48,6 +54,8 @@ const execResultSchema = z
     durationMs: z.int(),
     timedOut: z.boolean(),
     truncated: z.boolean(),
+    /** A stop of the session's turn ended it. */
+    stopped: z.optional(z.literal(true)),
   })
   .register(z.globalRegistry, { id: "ExecResult" });
 
@@ -60,8 +68,8 @@ const prepare = createRoute({
   responses: {
     200: json(sessionViewSchema, "It is ready"),
     202: json(sessionViewSchema, "It is on its way"),
-    ...problems("invalid_request", "unauthorized", "no_room"),
   },
+  refuses: ["no_room"],
 });
 
 const list = createRoute({
@@ -72,8 +80,8 @@ const list = createRoute({
   request: { query: z.extend(pageQuery, { probe }) },
   responses: {
     200: json(pageOf(sessionViewSchema), "A page"),
-    ...problems("invalid_request", "invalid_cursor", "unauthorized"),
   },
+  refuses: ["invalid_cursor"],
 });
 
 const get = createRoute({
@@ -84,7 +92,6 @@ const get = createRoute({
   request: { params, query: z.strictObject({ probe }) },
   responses: {
     200: json(sessionViewSchema, "The session"),
-    ...problems("invalid_request", "unauthorized", "not_found"),
   },
 });
 
@@ -103,8 +110,8 @@ const extend = createRoute({
   },
   responses: {
     200: json(sessionViewSchema, "The session"),
-    ...problems("invalid_request", "unauthorized", "not_found", "session_not_ready", "provider_unavailable"),
   },
+  refuses: ["session_not_ready", "provider_unavailable"],
 });
 
 const reset = createRoute({
@@ -115,8 +122,8 @@ const reset = createRoute({
   request: { params },
   responses: {
     200: json(sessionViewSchema, "The session"),
-    ...problems("invalid_request", "unauthorized", "not_found", "session_busy"),
   },
+  refuses: ["session_busy"],
 });
 
 const exec = createRoute({
@@ -124,18 +131,13 @@ const exec = createRoute({
   method: "post",
   path: "/v1/sessions/{key}/exec",
   summary: "Run a command in its sandbox, and wait for it; where there is none that can be used, one is made",
+  description:
+    "A stop of the session's turn ends every process that began with that turn or later, this command included. The answer then has the exit code of a signal (137 or 143) and `stopped: true`.",
   request: { params, body: { required: true, ...json(execRequestSchema, "What to run") } },
   responses: {
     200: json(execResultSchema, "It ended, or was killed when its time was over"),
-    ...problems(
-      "invalid_request",
-      "unauthorized",
-      "not_found",
-      "session_not_ready",
-      "no_room",
-      "provider_unavailable",
-    ),
   },
+  refuses: ["session_not_ready", "no_room", "provider_unavailable"],
 });
 
 const remove = createRoute({
@@ -146,8 +148,8 @@ const remove = createRoute({
   request: { params },
   responses: {
     204: { description: "It is gone" },
-    ...problems("invalid_request", "unauthorized", "not_found", "session_busy", "provider_unavailable"),
   },
+  refuses: ["session_busy", "provider_unavailable"],
 });
 
 export function registerSessions(app: Router, deps: EndingDeps & SessionDeps): void {
@@ -187,13 +189,37 @@ export function registerSessions(app: Router, deps: EndingDeps & SessionDeps): v
     const execution = { cmd, args, timeoutMs, maxBytes: limits.execMaxBytes, ...rest };
     const result = await deps.sessions.exec(nameIn(c), execution, { mustExist: true });
     const durationMs = deps.clock.now() - from;
-    return c.json({ ...result, durationMs, timedOut: result.exitCode === null }, 200);
+    const stopped = wasSignalled(result) && (await wasTurnStopped(deps, nameIn(c), from));
+    return c.json(
+      { ...result, durationMs, timedOut: result.exitCode === null, ...(stopped && { stopped }) },
+      200,
+    );
   });
 
   app.openapi(remove, async (c) => {
     await deleteSession(deps, nameIn(c));
     return c.body(null, 204);
   });
+}
+
+/** As a shell tells of SIGKILL and SIGTERM. */
+function wasSignalled({ exitCode }: { exitCode: number | null }): boolean {
+  return exitCode === 137 || exitCode === 143;
+}
+
+/** Whether a turn of the session was being stopped at any time since `from`. */
+async function wasTurnStopped(
+  { store }: Pick<Deps, "store">,
+  { userId, sessionKey }: { userId: string; sessionKey: string },
+  from: number,
+): Promise<boolean> {
+  const lease = (await store.getSession(userId, sessionKey))?.lease;
+  const task = lease && (await store.getTask(lease.taskId));
+  if (!task) return false;
+  if (task.state.status === "stopping") return true;
+  const stopping = task.phases.findLast(({ status }) => status === "stopping");
+  const last = task.phases.at(-1);
+  return stopping !== undefined && stopping.turn === task.turn && last !== undefined && last.at >= from;
 }
 
 /** Whose session it is comes from the key; another's of the same name is another session. */

@@ -5,16 +5,15 @@ import {
   getTask,
   isTerminal,
   sessionKeySchema,
+  showTask,
   startRequestSchema,
   statuses,
   taskViewSchema,
-  viewTask,
   waitForTask,
 } from "@concierge/core";
 import type { Follow } from "@concierge/core/events";
 import * as z from "zod/mini";
-import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
-import { problems } from "../problem.ts";
+import { pageOf, pageQuery, parseIdCursor, wholeNumber } from "../paging.ts";
 import { createRoute, json, type Router, security } from "../router.ts";
 
 /** Whoever only asks for a task loads nothing that changes one, and nothing that reads what it has said. */
@@ -41,17 +40,8 @@ const startRoute = createRoute({
   },
   responses: {
     202: { ...json(taskViewSchema, "It is on its way"), headers: z.object({ location: z.string() }) },
-    ...problems(
-      "invalid_request",
-      "invalid_json",
-      "unauthorized",
-      "session_busy",
-      "idempotency_conflict",
-      "payload_too_large",
-      "unsupported_media_type",
-      "no_room",
-    ),
   },
+  refuses: ["session_busy", "idempotency_conflict", "no_room"],
 });
 
 const listRoute = createRoute({
@@ -67,8 +57,8 @@ const listRoute = createRoute({
   },
   responses: {
     200: json(pageOf(taskViewSchema), "A page"),
-    ...problems("invalid_request", "invalid_cursor", "unauthorized"),
   },
+  refuses: ["invalid_cursor"],
 });
 
 const getRoute = createRoute({
@@ -79,12 +69,11 @@ const getRoute = createRoute({
   request: {
     params,
     query: z.strictObject({
-      waitMs: z._default(z.coerce.number().check(z.int(), z.minimum(0), z.maximum(25_000)), 0),
+      waitMs: z._default(wholeNumber(0, 25_000), 0),
     }),
   },
   responses: {
     200: json(taskViewSchema, "The task"),
-    ...problems("invalid_request", "unauthorized", "not_found"),
   },
 });
 
@@ -93,12 +82,14 @@ const stopRoute = createRoute({
   method: "post",
   path: "/v1/tasks/{id}/stop",
   summary: "Stop a task; what is stopped is proven dead",
+  description:
+    "Ends every process in the sandbox that began with the turn or later. That includes commands run by `exec` in the same session meanwhile; their answer says `stopped: true`.",
   request: { params },
   responses: {
     200: json(taskViewSchema, "It has ended"),
     202: json(taskViewSchema, "It is being stopped; the proof is still out"),
-    ...problems("unauthorized", "not_found", "finalizing"),
   },
+  refuses: ["finalizing"],
 });
 
 const continueRoute = createRoute({
@@ -113,17 +104,8 @@ const continueRoute = createRoute({
   },
   responses: {
     202: json(taskViewSchema, "It is on its way"),
-    ...problems(
-      "invalid_request",
-      "unauthorized",
-      "not_found",
-      "task_active",
-      "session_busy",
-      "turn_limit",
-      "idempotency_conflict",
-      "no_room",
-    ),
   },
+  refuses: ["task_active", "session_busy", "turn_limit", "idempotency_conflict", "no_room"],
 });
 
 const eventsRoute = createRoute({
@@ -146,8 +128,8 @@ const eventsRoute = createRoute({
       },
     },
     204: { description: "The stream's task has ended, and there is nothing after that cursor" },
-    ...problems("invalid_cursor", "unauthorized", "not_found"),
   },
+  refuses: ["invalid_cursor"],
 });
 
 const outputRoute = createRoute({
@@ -157,11 +139,10 @@ const outputRoute = createRoute({
   summary: "All output, or one turn's, byte for byte",
   request: {
     params,
-    query: z.strictObject({ turn: z.optional(z.coerce.number().check(z.int(), z.minimum(1))) }),
+    query: z.strictObject({ turn: z.optional(wholeNumber(1, 999_999)) }),
   },
   responses: {
     200: { description: "The output", content: { "text/plain": { schema: z.string() } } },
-    ...problems("invalid_request", "unauthorized", "not_found"),
   },
 });
 
@@ -170,7 +151,7 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
     const { userId } = c.get("caller");
     const { start } = await loadVerbs();
     const task = await start(deps, userId, c.req.valid("json"), c.req.valid("header")["idempotency-key"]);
-    return c.json(viewTask(task), 202, { location: `/v1/tasks/${task.id}` });
+    return c.json(await showTask(deps.store, task), 202, { location: `/v1/tasks/${task.id}` });
   });
 
   app.openapi(listRoute, async (c) => {
@@ -181,7 +162,8 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
       ...(status && { status }),
       ...(sessionKey && { sessionKey }),
     });
-    return c.json({ items: items.map(viewTask), cursor: next ?? null }, 200);
+    const shown = await Promise.all(items.map((task) => showTask(deps.store, task)));
+    return c.json({ items: shown, cursor: next ?? null }, 200);
   });
 
   app.openapi(getRoute, async (c) => {
@@ -191,13 +173,13 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
       c.req.valid("param").id,
       c.req.valid("query").waitMs,
     );
-    return c.json(viewTask(task), 200);
+    return c.json(await showTask(deps.store, task), 200);
   });
 
   app.openapi(stopRoute, async (c) => {
     const { stop } = await loadVerbs();
     const task = await stop(deps, c.get("caller").userId, c.req.valid("param").id);
-    return c.json(viewTask(task), isTerminal(task.state.status) ? 200 : 202);
+    return c.json(await showTask(deps.store, task), isTerminal(task.state.status) ? 200 : 202);
   });
 
   app.openapi(continueRoute, async (c) => {
@@ -205,7 +187,7 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
     const key = c.req.valid("header")["idempotency-key"];
     const { continueTask } = await loadVerbs();
     const task = await continueTask(deps, userId, c.req.valid("param").id, c.req.valid("json"), key);
-    return c.json(viewTask(task), 202);
+    return c.json(await showTask(deps.store, task), 202);
   });
 
   let follow: Follow | undefined;
@@ -223,11 +205,9 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
 
   app.openapi(outputRoute, async (c) => {
     const task = await getTask(deps, c.get("caller").userId, c.req.valid("param").id);
-    const { readOutput, stream } = await loadEvents();
-    const chunks = readOutput(deps, task, c.req.valid("query").turn);
-    c.header("content-type", "text/plain; charset=utf-8");
-    return stream(c, async (out) => {
-      for await (const chunk of chunks) await out.write(chunk);
-    });
+    const { readOutput } = await loadEvents();
+    // Read as fast as the client reads. What fails in the middle cuts the answer: it must not look whole.
+    const chunks = ReadableStream.from(readOutput(deps, task, c.req.valid("query").turn));
+    return c.body(chunks as ReadableStream, 200, { "content-type": "text/plain; charset=utf-8" });
   });
 }

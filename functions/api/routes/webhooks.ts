@@ -1,6 +1,5 @@
 import type { EndingDeps } from "@concierge/core";
 import * as z from "zod/mini";
-import { problems } from "../problem.ts";
 import { createRoute, json, type Router, security } from "../router.ts";
 
 const secret = createRoute({
@@ -14,7 +13,6 @@ const secret = createRoute({
       z.object({ secret: z.string() }).register(z.globalRegistry, { id: "WebhookSecret" }),
       "Your secret; it is the same every time",
     ),
-    ...problems("unauthorized"),
   },
 });
 

@@ -1,6 +1,7 @@
+import { cutTo } from "../bounds.ts";
 import type { Deps, SandboxDeps } from "../deps.ts";
 import { SetupError } from "../errors.ts";
-import { app, baseSnapshotMs, longestCreateMs } from "../limits.ts";
+import { app, baseSnapshotMs, errorDetailMaxBytes, longestCreateMs } from "../limits.ts";
 import { takeSlot } from "../pool/slots.ts";
 import { fingerprintOf, runtime, shouldBuild, viewBase } from "./decide.ts";
 import { setUp, silently } from "./make.ts";
@@ -19,11 +20,10 @@ export async function requestBase(deps: Deps): Promise<BaseView> {
 }
 
 /** The reaper's look: where there is something to install, it should be in a snapshot. */
-export async function keepBaseFresh({ store, config, clock, work }: Deps): Promise<boolean> {
-  if (config.setup === undefined) return false;
-  if (!shouldBuild(await store.getBase(), fingerprintOf(config), clock.now())) return false;
-  await work.send({ kind: "base" });
-  return true;
+export async function keepBaseFresh({ store, config, clock, work }: Deps): Promise<void> {
+  if (config.setup === undefined) return;
+  if (shouldBuild(await store.getBase(), fingerprintOf(config), clock.now()))
+    await work.send({ kind: "base" });
 }
 
 /** Builds the base: in a sandbox that is named in the table before it exists, as every other, and gone afterwards. */
@@ -58,7 +58,7 @@ export async function buildBase(deps: SandboxDeps, { asked = false }: { asked?: 
     const unused = isOurs ? previous?.snapshotId : snapshotId;
     if (unused) await deps.provider.deleteSnapshot(unused);
   } catch (error) {
-    const detail = error instanceof Error ? error.message : "unknown";
+    const detail = cutTo(errorDetailMaxBytes, error instanceof Error ? error.message : "unknown");
     // What the provider could not do now it may do in a minute; what the setup does it would do again.
     const at = error instanceof SetupError ? clock.now() : 0;
     await store.putBase({ state: "failed", ...common, version: version + 1, detail, at }, version);
@@ -68,7 +68,7 @@ export async function buildBase(deps: SandboxDeps, { asked = false }: { asked?: 
 
 async function buildIn(deps: SandboxDeps, name: string): Promise<string> {
   const { provider, store, config } = deps;
-  const { number: slot } = await takeSlot(deps, name, { pool: "base" });
+  await takeSlot(deps, { name }, { pool: "base" });
   try {
     const tags = { app, stage: config.stage, pool: "base" };
     const sandbox = await provider.create({ name, tags, timeoutMs: longestCreateMs });
@@ -76,7 +76,7 @@ async function buildIn(deps: SandboxDeps, name: string): Promise<string> {
     return await provider.snapshot(sandbox, baseSnapshotMs);
   } finally {
     await provider.remove(name, { keepSnapshots: true });
-    await store.freeSlot(slot, name);
+    await store.deleteSlot(name);
   }
 }
 

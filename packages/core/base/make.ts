@@ -35,23 +35,30 @@ export async function makeSandbox(
 }
 
 /** Installs what every sandbox is to have. That it fails is no fault of the provider's: it would fail again. */
-export async function setUp({ provider, config }: RoomDeps, sandbox: SandboxRef, step: Step): Promise<void> {
+export async function setUp(deps: RoomDeps, sandbox: SandboxRef, step: Step): Promise<void> {
+  const { provider, config, timeLeftMs } = deps;
   const { setup } = config;
   if (setup === undefined) return;
+  const timeoutMs = Math.max(Math.min(setupTimeoutMs, timeLeftMs() - setupReserveMs), 1);
   const { exitCode, stdout, stderr } = await step("installing", "What every sandbox is to have.", () =>
     provider.exec(sandbox, {
       cmd: "sh",
       args: ["-c", setup],
-      timeoutMs: setupTimeoutMs,
+      timeoutMs,
       maxBytes: outputMaxBytes,
     }),
   );
   if (exitCode === 0) return;
+  // It had less time than it may take, because the create before it was slow: that says nothing of the setup.
+  if (exitCode === null && timeoutMs < setupTimeoutMs)
+    throw new ProviderError("transient", "There was too little time left to install into the sandbox.");
   const how = exitCode === null ? `took longer than ${setupTimeoutMs} ms` : `exited with ${exitCode}`;
   const said = `${stdout}${stderr}`.trim().slice(-outputShown);
   throw new SetupError(`The setup of the sandbox ${how}: ${said || "it said nothing"}`);
 }
 
+/** Time to write down that it is done, and to take a snapshot of it. */
+const setupReserveMs = 10_000;
 const outputMaxBytes = 64 * 1024;
 const outputShown = 2000;
 

@@ -1,28 +1,35 @@
 import * as z from "zod/mini";
+import { bounded, providerId, wordOf } from "../bounds.ts";
+import { errorDetailMaxBytes } from "../limits.ts";
 
 const time = z.int().check(z.nonnegative());
 
 const common = {
   version: z.int().check(z.positive()),
   /** Of what it is made from: another one makes it stale. */
-  fingerprint: z.string(),
+  fingerprint: wordOf(64),
   /** The one that is used until this one is ready. */
-  previous: z.optional(z.object({ fingerprint: z.string(), snapshotId: z.string(), expiresAt: time })),
+  previous: z.optional(z.object({ fingerprint: wordOf(64), snapshotId: providerId(), expiresAt: time })),
 };
 
 /** The snapshot that new sandboxes are made from, built once for what is to be in every one of them. */
 export const baseSchema = z.lazy(() =>
   z.discriminatedUnion("state", [
-    z.object({ state: z.literal("building"), ...common, name: z.string(), until: time }),
+    z.object({ state: z.literal("building"), ...common, name: providerId(), until: time }),
     z.object({
       state: z.literal("ready"),
       ...common,
-      snapshotId: z.string(),
-      runtime: z.string(),
+      snapshotId: providerId(),
+      runtime: wordOf(32),
       builtAt: time,
       expiresAt: time,
     }),
-    z.object({ state: z.literal("failed"), ...common, detail: z.string(), at: time }),
+    z.object({
+      state: z.literal("failed"),
+      ...common,
+      detail: bounded(z.string(), { maxBytes: errorDetailMaxBytes }),
+      at: time,
+    }),
   ]),
 );
 

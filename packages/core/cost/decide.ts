@@ -12,20 +12,11 @@ export function dayOf(at: number): string {
   return new Date(at).toISOString().slice(0, 10);
 }
 
-/** What one turn used of its sandbox. */
-export interface Usage {
-  taskId: string;
-  turn: number;
-  userId: string;
-  counters: Counters;
-}
-
-/** What is still to be counted of a turn that has ended; nothing where it never had a sandbox. */
-export function usageOf(task: Task): Usage | undefined {
-  const { id: taskId, turn, userId, sandbox, startedAt, state, countedTurn = 0 } = task;
-  if (!sandbox || startedAt === undefined || countedTurn >= turn || !("endedAt" in state)) return undefined;
+/** What a turn that has ended used of its sandbox; nothing where it never had one. */
+export function usageOf({ sandbox, startedAt, state }: Task): Counters | undefined {
+  if (!sandbox || startedAt === undefined || !("endedAt" in state)) return undefined;
   const { origin, initMs = 0, idleMs, replaced } = sandbox;
-  const counters = {
+  return {
     turns: 1,
     agentMs: state.agentMs ?? Math.max(state.endedAt - startedAt, 0),
     [`turns_${origin}`]: 1,
@@ -35,7 +26,6 @@ export function usageOf(task: Task): Usage | undefined {
     ...(idleMs !== undefined && { idleMs }),
     ...(replaced !== undefined && { [`replaced_${replaced}`]: 1 }),
   };
-  return { taskId, turn, userId, counters };
 }
 
 function isMade(origin: SandboxUse["origin"]): boolean {

@@ -1,28 +1,12 @@
 import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { usageRetentionMs } from "../limits.ts";
-import { when } from "../task/guards.ts";
-import { costOf, dayOf, totalOf, type Usage } from "./decide.ts";
+import { costOf, dayOf, totalOf } from "./decide.ts";
 import { prices } from "./prices.ts";
 import type { Costs } from "./schema.ts";
 
 const dayMs = 24 * 60 * 60_000;
 const daysMax = 31;
-
-/**
- * Counts what a turn used, once: the mark comes first, so that a message that comes twice counts nothing. A crash
- * between the two counts it not at all, which is the better error of the two in a sum of money.
- */
-export async function countUsage(deps: Deps, usage: Usage): Promise<void> {
-  const { taskId, turn, userId, counters } = usage;
-  for (;;) {
-    const task = await deps.store.getTask(taskId);
-    if (!task || (task.countedTurn ?? 0) >= turn) return;
-    const change = { set: { countedTurn: turn } };
-    const marked = await deps.store.changeTask(taskId, when.uncounted(task.turn, turn), change);
-    if (marked.won) return await addUsage(deps, userId, counters);
-  }
-}
 
 export async function addUsage(
   { store, clock, metrics }: Pick<Deps, "store" | "clock" | "metrics">,
@@ -62,10 +46,11 @@ export async function readCosts(
   return { from, to, items, total: totalOf(items), prices: [...current] };
 }
 
+/** Counted before anything is made of them: two dates may be thousands of years apart. */
 function daysBetween(from: string, to: string): string[] {
-  const days: string[] = [];
-  for (let at = Date.parse(from); at <= Date.parse(to); at += dayMs) days.push(dayOf(at));
-  if (days.length === 0) throw new AppError("invalid_request", "`from` is after `to`.");
-  if (days.length > daysMax) throw new AppError("invalid_request", `At most ${daysMax} days at once.`);
-  return days;
+  const start = Date.parse(from);
+  const count = (Date.parse(to) - start) / dayMs + 1;
+  if (count > daysMax) throw new AppError("invalid_request", `At most ${daysMax} days at once.`);
+  if (!(count >= 1)) throw new AppError("invalid_request", "`from` is after `to`.");
+  return Array.from({ length: count }, (_, day) => dayOf(start + day * dayMs));
 }

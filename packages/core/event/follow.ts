@@ -40,7 +40,7 @@ export function createFollower(deps: Deps): Follow {
   return async function* follow(task, after, signal) {
     let cursor = after;
     for await (const page of catchUp(task)) yield page;
-    if (isOverAt(task)) return;
+    if (isOverAt(task) || signal.aborted) return;
     const watch = join(task, cursor);
     try {
       for (let seen: Look | undefined; ; ) {
@@ -65,7 +65,7 @@ export function createFollower(deps: Deps): Follow {
         const isDone = page.cursor === cursor;
         cursor = page.cursor;
         if (page.items.length > 0 || page.isOver) yield page;
-        if (isDone || page.isOver) return;
+        if (isDone || page.isOver || signal.aborted) return;
       }
     }
 

@@ -61,7 +61,9 @@ export function mergeEvents(
     place(statusEvent(phase));
   };
   const placeNotices = (upToTurn: number) => {
-    for (const notice of task.notices.slice(cursor.notices)) {
+    const { noticesDropped = 0 } = task;
+    cursor.notices = Math.max(cursor.notices, noticesDropped);
+    for (const notice of task.notices.slice(cursor.notices - noticesDropped)) {
       if (notice.turn > upToTurn) return;
       cursor.notices += 1;
       const { code, detail, turn } = notice;

@@ -1,12 +1,13 @@
 import * as z from "zod/mini";
+import { ownId, userId, wordOf } from "../bounds.ts";
 
 /** A user's key. Only its hash is kept. */
 export const keySchema = z.lazy(() =>
   z.object({
-    id: z.string(),
-    userId: z.string(),
+    id: ownId(),
+    userId: userId(),
     admin: z.boolean(),
-    hash: z.string(),
+    hash: wordOf(64),
     createdAt: z.int().check(z.nonnegative()),
   }),
 );

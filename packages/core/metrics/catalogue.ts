@@ -16,7 +16,7 @@ export interface MetricDefinition {
 
 const reasons = ["gone", "released", "max_life"] as const;
 const tried = ["done", "failed"] as const;
-const queueFunctions = ["Worker", "Timer"] as const;
+const queueFunctions = ["Worker", "Timer", "Webhook"] as const;
 
 /** Everything that is counted, once: its unit, what it says, and what it is by. */
 export const catalogue = {
@@ -132,7 +132,7 @@ export const catalogue = {
   silence_asked: {
     unit: "Count",
     says: "Silent turns whose sandbox was asked before they were ended",
-    by: { name: "found", values: ["silent", "alive", "lost", "no_answer"] },
+    by: { name: "found", values: ["silent", "alive", "lost", "no_answer", "runner_lost"] },
   },
   stuck_late_ms: {
     unit: "Milliseconds",

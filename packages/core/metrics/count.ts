@@ -32,7 +32,6 @@ export function countStopProven(deps: Counting, task: Task, cause: string): void
   const { stopMs } = timingsOf(phasesOf(task));
   deps.metrics.count("stop_proven", 1, { cause });
   if (stopMs !== null) deps.metrics.count("stop_ms", stopMs, { cause });
-  countTurnEnd(deps, task);
 }
 
 /** A runner is told to stop by the answer to its own call. */

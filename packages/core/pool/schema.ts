@@ -1,28 +1,27 @@
 import * as z from "zod/mini";
+import { providerId, sessionKey, userId } from "../bounds.ts";
 
 const time = z.int().check(z.nonnegative());
 const made = {
-  name: z.string(),
+  name: providerId(),
   createdAt: time,
   expiresAt: time,
-  /** The slot it counts against the cap with. */
-  slot: z.optional(z.int().check(z.nonnegative())),
 };
 
 /**
- * A sandbox that was made ahead, for nobody. Once claimed it is one session's for ever: the record stays, so that
- * whoever finds the sandbox can find the session too.
+ * A sandbox that was made ahead, for nobody yet. Once claimed it is one session's for ever: the record stays, so that the
+ * session can be found from the sandbox.
  */
 export const warmSchema = z.lazy(() =>
   z.discriminatedUnion("state", [
     z.object({ state: z.literal("creating"), ...made }),
-    z.object({ state: z.literal("ready"), ...made, sessionId: z.string() }),
+    z.object({ state: z.literal("ready"), ...made, sessionId: providerId() }),
     z.object({
       state: z.literal("claimed"),
       ...made,
       claimedAt: time,
-      userId: z.string(),
-      sessionKey: z.string(),
+      userId: userId(),
+      sessionKey: sessionKey(),
     }),
   ]),
 );
@@ -33,17 +32,19 @@ export const isUnclaimed = (warm: WarmSandbox): warm is UnclaimedWarmSandbox => 
 
 export type ReadyWarmSandbox = Extract<WarmSandbox, { state: "ready" }>;
 
-/** The right to one sandbox. There are as many numbers as there may be sandboxes. */
+/**
+ * The right to one sandbox, by its name: written before the sandbox is asked for, deleted after it is gone. So the slots
+ * are also the list of all that may exist, whoever died while making or removing one.
+ */
 export const slotSchema = z.lazy(() =>
   z.object({
-    number: z.int().check(z.nonnegative()),
-    name: z.string(),
+    name: providerId(),
     at: time,
-    userId: z.optional(z.string()),
-    sessionKey: z.optional(z.string()),
+    /** Of the session, when the slot was taken for it: an older one's sandbox is no longer the session's. */
+    epoch: z.optional(z.int().check(z.nonnegative())),
+    userId: z.optional(userId()),
+    sessionKey: z.optional(sessionKey()),
     pool: z.optional(z.enum(["warm", "base"])),
-    /** Whose it was before, and who may still be there, though nothing names them: they go before it is anyone else's. */
-    over: z.optional(z.array(z.string())),
   }),
 );
 

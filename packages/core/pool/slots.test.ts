@@ -1,124 +1,264 @@
 import { createMemoryProvider } from "@concierge/provider";
 import { createMemoryStore } from "@concierge/store";
 import { beforeEach, describe, expect, it } from "vitest";
-import { parseConfig } from "../config.ts";
-import type { RoomDeps } from "../deps.ts";
-import { createFlagReader } from "../flags/index.ts";
+import type { SandboxDeps } from "../deps.ts";
 import { longestCreateMs } from "../limits.ts";
-import { confirmSlot, freeStaleSlots, giveBackSlot, takeSlot } from "./slots.ts";
+import { aTask } from "../testing.ts";
+import type { Slot } from "./schema.ts";
+import { auditSlots, findIdle, hasRoom, removeLeftovers, takeSlot } from "./slots.ts";
 
-const owner = { userId: "alice", sessionKey: "default" };
-const number = 1;
-
-let deps: RoomDeps;
+const minute = 60_000;
 let now: number;
+let store: SandboxDeps["store"];
+let world: ReturnType<typeof createMemoryProvider>["world"];
+let deps: SandboxDeps;
+/** What happens while somebody waits. */
+let meanwhile: () => Promise<void>;
+/** The writes to slots, in their order. */
+let writes: string[];
+
 beforeEach(() => {
   now = 1_800_000_000_000;
-  const clock = { now: () => now, sleep: async () => {} };
-  const store = createMemoryStore({ clock });
-  const config = parseConfig({});
-  deps = {
-    config,
-    clock,
-    store,
-    ids: { claim: () => "claim" },
-    flags: createFlagReader({ store, clock }, config.flags),
-    metrics: { count: () => {} },
-    provider: createMemoryProvider({ clock }).provider,
+  meanwhile = async () => {};
+  writes = [];
+  const clock = {
+    now: () => now,
+    sleep: async (ms: number) => {
+      now += ms;
+      await meanwhile();
+    },
   };
+  const memory = createMemoryStore({ clock });
+  store = {
+    ...memory,
+    putSlot: async (slot) => {
+      writes.push(`put ${slot.name}`);
+      await memory.putSlot(slot);
+    },
+    deleteSlot: async (name) => {
+      writes.push(`delete ${name}`);
+      await memory.deleteSlot(name);
+    },
+  };
+  const { provider, world: made } = createMemoryProvider({ clock });
+  world = made;
+  const config = { stage: "test", poolMax: 2, poolMaxPerUser: 2, warmTarget: 0, sessionIdleMs: 30 * minute };
+  deps = { store, provider, clock, config, metrics: { count: () => {} } } as unknown as SandboxDeps;
 });
 
-/** The session as it is while `name` is being made for it, and the slot as somebody has left it. */
-async function making(name: string, slotName: string): Promise<void> {
-  const { store } = deps;
-  const sandbox = {
-    state: "creating",
-    name,
-    createdAt: now,
-    by: "a maker",
-    until: now,
-    slot: number,
-  } as const;
-  const set = { sandbox, epoch: 7, lastUsedAt: now, expiresAt: now + 1 };
-  await store.changeSession(owner.userId, owner.sessionKey, { lease: null }, { set });
-  await store.takeSlot({ number, name: slotName, at: now, ...owner });
+const nameOf = (key: string) => `box-${key}`;
+const alice = (sessionKey: string) => ({ userId: "alice", sessionKey });
+
+async function make(name: string): Promise<void> {
+  await deps.provider.create({ name, tags: {}, timeoutMs: 60 * minute });
 }
 
-const slotNames = async () => (await deps.store.listSlots()).map(({ name }) => name);
+/** A session with a sandbox, its slot, and a turn that has ended or not. */
+async function session(key: string, { isHeld = false, usedUntil = 0, isIdle = true, userId = "alice" } = {}) {
+  const name = nameOf(key);
+  await make(name);
+  await store.putSlot({ name, at: now, epoch: 1, userId, sessionKey: key });
+  const taskId = `task_${key}`;
+  const ended = { status: "succeeded", endedAt: now, result: null } as const;
+  const state = isHeld ? ({ status: "running", commandId: "c" } as const) : ended;
+  await store.createTask(aTask({ id: taskId, userId, sessionKey: key, state, expiresAt: now * 2 }));
+  const sandbox = {
+    state: "ready",
+    name,
+    sessionId: "s",
+    createdAt: now,
+    origin: "cold",
+    startedAt: now,
+    expiresAt: now + 60 * minute,
+    extendedAt: now,
+  } as const;
+  await store.changeSession(
+    userId,
+    key,
+    { lease: null },
+    {
+      set: {
+        sandbox,
+        epoch: 1,
+        lease: { taskId, turn: 1, at: now },
+        lastUsedAt: now,
+        usedUntil,
+        isIdle,
+        dueAt: now + 30 * minute,
+        expiresAt: now * 2,
+      },
+    },
+  );
+  writes.length = 0;
+  now += minute;
+}
 
-describe("the slot of a sandbox that is about to be made", () => {
-  it("is confirmed where it still is his who took it", async () => {
-    await making("new", "new");
-    expect(await confirmSlot(deps, number, "new", owner)).toBe(number);
+const slotNames = async () => (await store.listSlots()).map(({ name }) => name).sort();
+
+describe("the session that is given up for another", () => {
+  it("is the least recently used that no turn has and no command runs in", async () => {
+    await session("held", { isHeld: true });
+    await session("used", { usedUntil: now + 60 * minute });
+    await session("first");
+    await session("second");
+    expect((await findIdle(deps))?.key).toBe("first");
   });
 
-  it("goes back to whom the session names, where another took it before he lost the session", async () => {
-    await making("new", "overtaken");
-    expect(await confirmSlot(deps, number, "new", owner)).toBe(number);
-    expect(await slotNames()).toEqual(["new"]);
+  it("is the least recently used of those that are looked at together", async () => {
+    for (const key of ["first", "second", "third"]) await session(key);
+    expect((await findIdle(deps))?.key).toBe("first");
   });
 
-  it("is taken from one who may be about to have the session, whose sandbox is left alone", async () => {
-    await making("old", "another's");
-    await deps.provider.create({ name: "another's", tags: {}, timeoutMs: 1000 });
-    expect(await takeSlot(deps, "new", owner)).toEqual({ number, over: ["another's"] });
-    expect(await confirmSlot(deps, number, "old", owner)).toBe(number);
-    expect(await deps.provider.probe("another's")).toMatchObject({ health: "healthy" });
+  it("is none where all are in use, though the index says otherwise", async () => {
+    await session("held", { isHeld: true });
+    await session("used", { usedUntil: now + 60 * minute });
+    expect(await findIdle(deps)).toBeUndefined();
   });
 
-  describe("taken from one that was claimed for the session, by someone who died before it was its", () => {
-    const forget = () =>
-      deps.store.changeSession(owner.userId, owner.sessionKey, { epoch: 7 }, { remove: ["sandbox"] });
-
-    it.each([
-      ["that one, which may still be there", forget, "claimed"],
-      ["the sandbox that the session has by then", async () => {}, "current"],
-    ])("goes back to %s, where he lost the session who took it", async (_to, happens, heir) => {
-      await making("current", "claimed");
-      const taken = await takeSlot(deps, "new", owner);
-      await happens();
-      await giveBackSlot(deps, taken, "new", owner);
-      expect(await slotNames()).toEqual([heir]);
-    });
-
-    it("is free once that one is gone, where he died who took it", async () => {
-      await making("current", "claimed");
-      const { name } = await deps.provider.create({ name: "claimed", tags: {}, timeoutMs: 1000 });
-      await takeSlot(deps, "new", owner);
-      await takeSlot(deps, "newer", owner);
-      await forget();
-      await freeStaleSlots(deps);
-      expect(await slotNames()).toEqual(["newer"]);
-      now += longestCreateMs;
-      await freeStaleSlots(deps);
-      expect(await slotNames()).toEqual([]);
-      expect(await deps.provider.probe(name)).toEqual({ health: "gone" });
-    });
+  it("is one of the user's own where the user's share is full", async () => {
+    await session("first", { userId: "bob" });
+    await session("second");
+    expect((await findIdle(deps, "alice"))?.key).toBe("second");
   });
 
-  it("is left to the sandbox that the session has, where he died who took it for another", async () => {
-    await making("old", "old");
-    const { store, clock } = deps;
-    const died = { number, name: "never made", at: clock.now() - longestCreateMs, ...owner };
-    await store.takeSlot(died, "old");
-    await freeStaleSlots(deps);
-    expect(await slotNames()).toEqual(["never made"]);
-    await store.changeSession(owner.userId, owner.sessionKey, { epoch: 7 }, { remove: ["sandbox"] });
-    await freeStaleSlots(deps);
+  it("is another for each who lost a race for it", async () => {
+    for (const key of ["1", "2", "3", "4"]) await session(key);
+    const found = await Promise.all([0, 1].map((skip) => findIdle(deps, undefined, { skip })));
+    expect(found.map((one) => one?.key)).not.toContain(undefined);
+    expect(found[0]?.key).not.toBe(found[1]?.key);
+  });
+
+  it("leaves its slot to its successor, which is written before the old one is deleted", async () => {
+    await session("a");
+    await session("b", { isHeld: true });
+    await takeSlot(deps, { name: "box-new", epoch: 1 }, alice("new"));
+    expect(writes).toEqual(["put box-new", "delete box-a"]);
+    expect(await slotNames()).toEqual(["box-b", "box-new"]);
+    expect(world.exists("box-a")).toBe(false);
+  });
+});
+
+describe("whether there is room", () => {
+  it("is looked at twice: a turn that has just ended marks its session idle a moment later", async () => {
+    await session("a", { isHeld: true });
+    await session("b", { isIdle: false });
+    let waits = 0;
+    meanwhile = async () => {
+      waits += 1;
+      await store.changeSession("alice", "b", { epoch: 1 }, { set: { isIdle: true, dueAt: now } });
+    };
+    expect(await hasRoom(deps, alice("new"))).toBe(true);
+    expect(waits).toBe(1);
+  });
+
+  it("is no after the second look", async () => {
+    for (const key of ["a", "b"]) await session(key, { isHeld: true });
+    let waits = 0;
+    meanwhile = async () => void waits++;
+    expect(await hasRoom(deps, alice("new"))).toBe(false);
+    expect(waits).toBe(1);
+  });
+
+  it.each([
+    ["a place is left", [], true],
+    ["a warm one can go", [{ name: "warm", at: 0, pool: "warm" }], true],
+    ["the base is being built", [{ name: "base", at: 0, pool: "base" }], false],
+  ] as [string, Slot[], boolean][])("where %s", async (_what, more, room) => {
+    await session("a", { isHeld: true });
+    for (const slot of more) await store.putSlot(slot);
+    expect(await hasRoom(deps, alice("new"))).toBe(room);
+  });
+});
+
+describe("what a session had before", () => {
+  const remove = async (before: "creating" | "ready" | undefined) => {
+    const sandbox = before && { state: before, name: "mine-4", createdAt: now };
+    const seen = { ...(await store.getSession("alice", "s")), ...alice("s"), key: "s", sandbox };
+    await removeLeftovers(deps, seen as Parameters<typeof removeLeftovers>[1], { name: "mine-5", epoch: 5 });
+  };
+  const slot = (name: string, epoch: number, over: Partial<Slot> = {}) =>
+    store.putSlot({ name, at: now, epoch, ...alice("s"), ...over });
+
+  it("goes, and what another made for it since or made for others stays", async () => {
+    for (const name of ["mine-4", "mine-5", "mine-6", "other-1"]) await make(name);
+    await slot("mine-4", 4);
+    await slot("mine-5", 5);
+    await slot("mine-6", 6);
+    await slot("other-1", 1, { sessionKey: "other" });
+    await remove("ready");
+    expect(world.sandboxes().map(({ name }) => name)).toEqual(["mine-5", "mine-6", "other-1"]);
+    expect(await slotNames()).toEqual(["mine-5", "mine-6", "other-1"]);
+  });
+
+  it("keeps its slot while its create may be under way, so that the audit removes what comes of it", async () => {
+    await slot("mine-4", 4);
+    await remove("creating");
+    expect(await slotNames()).toEqual(["mine-4"]);
+    await make("mine-4");
+    now += longestCreateMs;
+    expect(await auditSlots(deps, await store.listSlots(), { dryRun: false })).toEqual(["mine-4"]);
+    expect(world.exists("mine-4")).toBe(false);
+  });
+
+  it("loses its slot once no create can be under way", async () => {
+    await slot("mine-4", 4, { at: now - longestCreateMs });
+    await remove(undefined);
     expect(await slotNames()).toEqual([]);
   });
+});
 
-  it("is not taken from a sandbox made ahead by one whom the session names: he looks again", async () => {
-    await making("new", "ahead");
-    const claimed = { claimedAt: now, ...owner, createdAt: now, expiresAt: now + 1 };
-    await deps.store.createWarm({ state: "claimed", name: "ahead", ...claimed });
-    expect(await confirmSlot(deps, number, "new", owner)).toBeUndefined();
-    expect(await slotNames()).toEqual(["ahead"]);
+describe("an audit", () => {
+  const audit = async (dryRun = false) => await auditSlots(deps, await store.listSlots(), { dryRun });
+
+  it("removes what no record names and no create can be making, first the sandbox, then the slot", async () => {
+    await session("named");
+    now += longestCreateMs;
+    await make("dead");
+    await store.putSlot({ name: "dead", at: now - longestCreateMs, ...alice("dead") });
+    await store.putSlot({ name: "young", at: now - longestCreateMs + 1, ...alice("young") });
+    expect(await audit(true)).toEqual(["dead"]);
+    expect(world.exists("dead")).toBe(true);
+    expect(await audit()).toEqual(["dead"]);
+    expect(world.sandboxes().map(({ name }) => name)).toEqual(["box-named"]);
+    expect(await slotNames()).toEqual(["box-named", "young"]);
   });
 
-  it("is left to the sandbox that the session has gone on to", async () => {
-    await making("new", "new");
-    expect(await confirmSlot(deps, number, "overtaken", owner)).toBeUndefined();
-    expect(await slotNames()).toEqual(["new"]);
+  it("keeps the slot where the sandbox could not be removed", async () => {
+    await store.putSlot({ name: "dead", at: now - longestCreateMs, ...alice("dead") });
+    deps.provider.remove = async () => {
+      throw new Error("away");
+    };
+    await expect(audit()).rejects.toThrow("away");
+    expect(await slotNames()).toEqual(["dead"]);
+  });
+
+  it("looks at a part of a large pool each time, and at all of it in turn", async () => {
+    for (let i = 0; i < 50; i++)
+      await store.putSlot({ name: `dead-${i}`, at: now - longestCreateMs, ...alice(`dead-${i}`) });
+    const slots = await store.listSlots();
+    const found: string[] = [];
+    for (let passes = 0; passes < 3; passes++) {
+      const part = await auditSlots(deps, slots, { dryRun: true });
+      expect(part.length).toBeLessThanOrEqual(20);
+      found.push(...part);
+      now += minute;
+    }
+    expect(found.sort()).toEqual(slots.map(({ name }) => name).sort());
+  });
+
+  it.each([
+    ["that is being built", 1, []],
+    ["whose build has taken too long", -1, ["base-1"]],
+  ])("of the base %s", async (_what, leftMs, found) => {
+    await store.putSlot({ name: "base-1", at: now - longestCreateMs, pool: "base" });
+    const base = {
+      state: "building",
+      version: 1,
+      fingerprint: "f",
+      name: "base-1",
+      until: now + leftMs,
+    } as const;
+    await store.putBase(base, 0);
+    expect(await audit()).toEqual(found);
   });
 });

@@ -1,8 +1,10 @@
 import * as z from "zod/mini";
 import { dayOf, reuseRateOf } from "../cost/decide.ts";
 import type { Deps } from "../deps.ts";
+import { longestCreateMs } from "../limits.ts";
 import { inParallel } from "../parallel.ts";
 import { whoHolds } from "../session/release.ts";
+import { countOf } from "./capacity.ts";
 
 export const poolSchema = z
   .lazy(() =>
@@ -28,41 +30,40 @@ export const poolSchema = z
 export type Pool = z.infer<typeof poolSchema>;
 
 const dayMs = 24 * 60 * 60_000;
+const idleMax = 2000;
+const always = () => true;
 const readsAtOnce = 8;
 
-/** The pool in numbers, nobody's name among them. */
+/** The pool in numbers, without anybody's name. Few requests: only what is being made is looked at one by one. */
 export async function poolStats({ store, clock, config }: Deps): Promise<Pool> {
   const now = clock.now();
-  const [slots, warm, sessions, today, yesterday] = await Promise.all([
+  const [slots, warm, idle, today, yesterday] = await Promise.all([
     store.listSlots(),
     store.listWarm(),
-    store.listHoldingSessions(),
+    store.listIdleSessions(idleMax),
     store.listUsage(dayOf(now)),
     store.listUsage(dayOf(now - dayMs)),
   ]);
-  const ready = sessions.filter(({ sandbox }) => sandbox?.state === "ready");
-  const idleMs: number[] = [];
-  await inParallel(
-    ready,
-    readsAtOnce,
-    () => true,
-    async (session) => {
-      const { held, idleSince } = await whoHolds(store, session, now);
-      if (!held) idleMs.push(Math.max(now - idleSince, 0));
-    },
-  );
-  const creating = [...sessions.map(({ sandbox }) => sandbox), ...warm].filter(
-    (one) => one?.state === "creating",
-  );
+  const sessions = countOf(slots.filter(({ userId }) => userId !== undefined));
+  const young = slots.filter(({ at, userId }) => userId !== undefined && now - at < longestCreateMs);
+  let making = 0;
+  await inParallel(young, readsAtOnce, always, async ({ userId = "", sessionKey = "", name }) => {
+    const sandbox = (await store.getSession(userId, sessionKey))?.sandbox;
+    if (sandbox?.name === name && sandbox.state === "creating") making += 1;
+  });
+  const [oldest] = idle;
+  const longest = oldest && (await store.getSession(oldest.userId, oldest.key));
+  const ready = Math.max(sessions - making, 0);
+  const idleCount = Math.min(idle.length, ready);
   return {
-    total: slots.length,
-    ready: ready.length,
-    leased: ready.length - idleMs.length,
-    idle: idleMs.length,
+    total: countOf(slots),
+    ready,
+    leased: ready - idleCount,
+    idle: idleCount,
     warm: warm.filter(({ state }) => state === "ready").length,
-    creating: creating.length,
+    creating: making + warm.filter(({ state }) => state === "creating").length,
     max: config.poolMax,
-    oldestIdleMs: idleMs.length === 0 ? null : Math.max(...idleMs),
+    oldestIdleMs: longest ? Math.max(now - (await whoHolds(store, longest, now)).idleSince, 0) : null,
     reuseRate: reuseRateOf([...today, ...yesterday]),
   };
 }

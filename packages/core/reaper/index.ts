@@ -3,16 +3,24 @@ import { keepBaseFresh } from "../base/index.ts";
 import type { EndingDeps } from "../deps.ts";
 import { app, longestCreateMs } from "../limits.ts";
 import { inParallel } from "../parallel.ts";
-import { refill } from "../pool/index.ts";
+import { countOf } from "../pool/capacity.ts";
+import { removeSpentWarm, requestWarm } from "../pool/index.ts";
 import type { Slot } from "../pool/schema.ts";
-import { freeStaleSlots } from "../pool/slots.ts";
+import { auditSlots, evictOverCap, isNamed } from "../pool/slots.ts";
 import type { ListedSandbox } from "../ports.ts";
 import { reapSession } from "../session/reap.ts";
-import { decideDue } from "../task/decide.ts";
+import { decideDue, reapAgain } from "../task/decide.ts";
+import { when } from "../task/guards.ts";
+import type { Task } from "../task/schema.ts";
 import { act } from "../task/timer.ts";
+import { interleave } from "./fair.ts";
 
 const atOnce = 8;
-const perSweep = 200;
+const perPass = 200;
+/** Enough to choose fairly from, should one user have more that is due than a pass can take. */
+const listedPerPass = 1000;
+/** No item may hold up the others for longer than this. */
+const itemMaxMs = 15_000;
 
 export const reapReportSchema = z
   .lazy(() =>
@@ -26,11 +34,11 @@ export const reapReportSchema = z
       orphans: z.array(z.string()),
       /** Idle sessions released because there were too many sandboxes. */
       evicted: z.int(),
-      /** Sandboxes made ahead. */
+      /** Warm sandboxes that workers were asked to make. */
       warmed: z.int(),
       /** What could not be done now, and is tried again next time. */
       failures: z.array(z.string()),
-      /** False where time ran out: the next sweep goes on. */
+      /** False where time ran out: the next pass goes on. */
       complete: z.boolean(),
       durationMs: z.int(),
     }),
@@ -39,9 +47,30 @@ export const reapReportSchema = z
 
 export type ReapReport = z.infer<typeof reapReportSchema>;
 
+/** A part of a pass, and its share of the time that is left when it begins. A part that fails does not stop the next. */
+interface Part {
+  share: number;
+  run: (pass: Pass) => Promise<void>;
+}
+
+interface Pass {
+  deps: EndingDeps;
+  report: ReapReport;
+  dryRun: boolean;
+  /** The end of this part's time. */
+  until: number;
+}
+
+const parts: readonly Part[] = [
+  { share: 0.4, run: reapTasks },
+  { share: 0.4, run: reapSessions },
+  { share: 0.5, run: reapSandboxes },
+  { share: 1, run: reapPool },
+];
+
 /**
- * The last net: whatever was dropped, repeated or killed, the sweep finds it, from both sides: what the table knows
- * and is due, and what the provider runs and the table does not know. Two at once do no harm.
+ * The last net: it finds what was dropped, repeated or killed, from both sides: what the table knows and is due, and what
+ * the provider runs and the table does not know. Two at once do no harm.
  */
 export async function reap(
   deps: EndingDeps,
@@ -60,98 +89,91 @@ export async function reap(
     complete: true,
     durationMs: 0,
   };
-  const sweep = { deps, report, dryRun: options.dryRun, until: startedAt + options.maxMs };
-  for (const part of [reapTasks, reapSessions, reapSandboxes, reapPool]) {
-    await part(sweep).catch((error: unknown) => fail(report, error));
+  for (const { share, run } of parts) {
+    const shareMs = (startedAt + options.maxMs - clock.now()) * share;
+    const pass = { deps, report, dryRun: options.dryRun, until: clock.now() + shareMs };
+    await deps.limitTime(shareMs, () => run(pass)).catch((error: unknown) => fail(report, error));
   }
   report.durationMs = clock.now() - startedAt;
-  if (!options.dryRun) countSweep(deps, report);
+  if (!options.dryRun) countPass(deps, report);
   return report;
 }
 
-function countSweep({ metrics }: EndingDeps, { durationMs, complete, failures }: ReapReport): void {
+function countPass({ metrics }: EndingDeps, { durationMs, complete, failures }: ReapReport): void {
   metrics.count("reap_ms", durationMs);
   if (!complete) metrics.count("reap_incomplete");
   if (failures.length > 0) metrics.count("reap_failures", failures.length);
 }
 
-interface Sweep {
-  deps: EndingDeps;
-  report: ReapReport;
-  dryRun: boolean;
-  until: number;
-}
-
-async function reapTasks(sweep: Sweep): Promise<void> {
-  const { deps, report, dryRun } = sweep;
-  const due = await deps.store.listDueTasks(deps.clock.now(), perSweep);
-  await each(sweep, due, async (id) => {
-    // The index may be behind: what is done is decided by the item itself.
+async function reapTasks(pass: Pass): Promise<void> {
+  const { deps } = pass;
+  const due = await deps.store.listDueTasks(deps.clock.now(), listedPerPass);
+  // An alarm needs a value of every pass, also where nothing is due.
+  if (due.length === 0 && !pass.dryRun) deps.metrics.count("reap_overdue_ms", 0);
+  await each(pass, interleave(due, perPass), async ({ id }) => {
+    // The index may be behind: the item itself decides.
     const task = await deps.store.getTask(id);
-    const action = task && decideDue(task, deps.clock.now());
-    if (!task || !action || action.kind === "nothing") return;
-    count(report.tasks, action.kind);
-    if (dryRun) return;
-    deps.metrics.count("reap_overdue_ms", Math.max(deps.clock.now() - (task.dueAt ?? deps.clock.now()), 0));
-    if (action.kind === "again") {
-      await deps.store.changeTask(
-        id,
-        { turn: task.turn, status: [task.state.status] },
-        { set: { dueAt: deps.clock.now() + action.inMs } },
-      );
-      return;
-    }
-    await act(deps, task, action, "reaper");
+    if (task?.dueAt !== undefined && task.dueAt <= deps.clock.now()) await reapTask(pass, task, task.dueAt);
   });
 }
 
-async function reapSessions(sweep: Sweep): Promise<void> {
-  const { deps, report, dryRun } = sweep;
-  const due = await deps.store.listDueSessions(deps.clock.now(), perSweep);
-  await each(sweep, due, async (where) =>
-    count(report.sessions, await reapSession(deps, where, { dryRun, evict: false })),
+/** Moved first, acted on afterwards: an item that fails does not come back before the others had their turn. */
+async function reapTask({ deps, report, dryRun }: Pass, task: Task, dueAt: number): Promise<void> {
+  const { store, clock, metrics } = deps;
+  const now = clock.now();
+  const action = decideDue(task, now);
+  count(report.tasks, action.kind);
+  if (dryRun) return;
+  metrics.count("reap_overdue_ms", Math.max(now - dueAt, 0));
+  const set = action.kind === "again" ? { dueAt: now + action.inMs } : reapAgain(task, now);
+  const moved = await store.changeTask(task.id, when.dueAsRead(task.turn, dueAt), { set });
+  if (moved.won) await act(deps, moved.item, action, "reaper");
+}
+
+async function reapSessions(pass: Pass): Promise<void> {
+  const { deps, report, dryRun } = pass;
+  const due = await deps.store.listDueSessions(deps.clock.now(), listedPerPass);
+  await each(pass, interleave(due, perPass), async (where) =>
+    count(report.sessions, await reapSession(deps, where, { dryRun })),
   );
 }
 
-/** From the provider's side: what runs and nobody names goes; then the pool is cut to its cap, or filled up. */
-async function reapSandboxes(sweep: Sweep): Promise<void> {
-  const { deps, report, dryRun } = sweep;
-  const slots = await deps.store.listSlots();
-  if (!dryRun) countPool(deps, slots);
-  let cursor: string | undefined;
-  let live = 0;
-  do {
-    const page = await deps.provider.list({ stage: deps.config.stage }, cursor);
-    const ours = page.items.filter(({ tags }) => tags.app === app && tags.stage === deps.config.stage);
-    await each(sweep, ours, async (sandbox) => {
-      if (!(await isNamed(deps, sandbox, slots))) await deleteOrphan(sweep, sandbox.name);
-      else if (sandbox.isRunning) live += 1;
-    });
-    cursor = page.next;
-  } while (cursor && deps.clock.now() < sweep.until);
-  if (cursor) {
-    report.complete = false;
+/** How many pages of the provider's list one pass looks at: its cost stays the same, however large the pool is. */
+const pagesPerPass = 2;
+
+/** From the provider's side: what runs and no record names goes. A long list is worked through over several passes. */
+async function reapSandboxes(pass: Pass): Promise<void> {
+  const { store, provider, config } = pass.deps;
+  const known = new Map((await store.listSlots()).map((slot) => [slot.name, slot]));
+  const from = await store.getReapCursor();
+  let next: string | undefined;
+  try {
+    for (let pages = 0; pages < pagesPerPass && (pages === 0 || next !== undefined); pages++) {
+      const page = await provider.list({ stage: config.stage }, pages === 0 ? from : next);
+      const ours = page.items.filter(({ tags }) => tags.app === app && tags.stage === config.stage);
+      await each(pass, ours, (sandbox) => lookAtSandbox(pass, sandbox, known.get(sandbox.name)));
+      next = page.next;
+    }
+  } finally {
+    // Also where it failed: a cursor that the provider no longer takes must not fail every pass to come.
+    if (!pass.dryRun && next !== from) await store.putReapCursor(next);
+  }
+}
+
+async function lookAtSandbox(
+  { deps, report, dryRun }: Pass,
+  { name, createdAt, tags }: ListedSandbox,
+  slot: Slot | undefined,
+): Promise<void> {
+  // With a slot, the audit sees to it. Without one it is named by a record from before, or it is an orphan.
+  if (slot || deps.clock.now() - createdAt < longestCreateMs) return;
+  const { user: userId, session: sessionKey } = tags;
+  const owner: Pick<Slot, "userId" | "sessionKey" | "pool"> =
+    userId && sessionKey ? { userId, sessionKey } : { pool: tags.pool === "base" ? "base" : "warm" };
+  if (await isNamed(deps, { name, ...owner })) {
+    if (!dryRun) await deps.store.putSlot({ name, at: createdAt, ...owner });
     return;
   }
-  const excess = live - deps.config.poolMax;
-  if (excess > 0) await evict(sweep, excess);
-  else if (!dryRun) report.warmed = await refill(deps);
-}
-
-function countPool({ metrics }: EndingDeps, slots: readonly Slot[]): void {
-  const users = new Set(slots.flatMap(({ userId = [] }) => userId));
-  metrics.count("pool_sandboxes", slots.length);
-  metrics.count("pool_users", users.size);
-}
-
-async function reapPool({ deps, dryRun }: Sweep): Promise<void> {
-  if (dryRun) return;
-  await freeStaleSlots(deps);
-  await keepBaseFresh(deps);
-}
-
-/** Made by someone who died before he could say so. */
-async function deleteOrphan({ deps, report, dryRun }: Sweep, name: string): Promise<void> {
   report.orphans.push(name);
   if (dryRun) return;
   deps.metrics.count("orphan_found");
@@ -159,49 +181,35 @@ async function deleteOrphan({ deps, report, dryRun }: Sweep, name: string): Prom
   deps.metrics.count("orphan_deleted");
 }
 
-/** Over the cap the least recently used goes first; never one under a lease. */
-async function evict({ deps, report, dryRun, until }: Sweep, excess: number): Promise<void> {
-  const sessions = await deps.store.listDueSessions(Number.MAX_SAFE_INTEGER, perSweep);
-  for (const where of sessions) {
-    if (report.evicted >= excess || deps.clock.now() >= until) return;
-    const fate = await reapSession(deps, where, { dryRun, evict: true });
-    if (fate === "released") report.evicted += 1;
-  }
+/** The pool is cut to its cap, or filled up; the base snapshot comes before the sandboxes that are made from it. */
+async function reapPool({ deps, report, dryRun, until }: Pass): Promise<void> {
+  const slots = await deps.store.listSlots();
+  const hasTime = () => deps.clock.now() < until;
+  report.evicted = await evictOverCap(deps, slots, { dryRun, hasTime });
+  report.orphans.push(...(await auditSlots(deps, slots, { dryRun })));
+  if (dryRun) return;
+  deps.metrics.count("pool_sandboxes", countOf(slots));
+  deps.metrics.count("pool_users", new Set(slots.flatMap(({ userId = [] }) => userId)).size);
+  const steps = [
+    () => keepBaseFresh(deps),
+    () => removeSpentWarm(deps),
+    async () => {
+      report.warmed = await requestWarm(deps, slots);
+    },
+  ];
+  for (const step of steps) await step().catch((error: unknown) => fail(report, error));
 }
 
-async function isNamed(
-  { store, clock }: EndingDeps,
-  { name, createdAt, tags }: ListedSandbox,
-  slots: readonly Slot[],
-): Promise<boolean> {
-  if (clock.now() - createdAt < longestCreateMs) return true;
-  if (tags.pool === "base") {
-    const base = await store.getBase();
-    return base?.state === "building" && base.name === name && base.until > clock.now();
-  }
-  const warm = tags.pool === "warm" ? await store.getWarm(name) : undefined;
-  if (warm && warm.state !== "claimed") return true;
-  // Its session may be about to have it.
-  if (warm && clock.now() - warm.claimedAt < longestCreateMs) return true;
-  // One that was made ahead may outlive its record; its slot says whose it is for as long as it is anybody's.
-  const slot = slots.find((taken) => taken.name === name);
-  const { userId = tags.user ?? "", sessionKey: key = tags.session ?? "" } = warm ?? slot ?? {};
-  return (await store.getSession(userId, key))?.sandbox?.name === name;
-}
-
-/** One that fails does not keep the others from being looked after. */
-async function each<T>(sweep: Sweep, items: readonly T[], look: (item: T) => Promise<void>): Promise<void> {
-  const { deps, report, until } = sweep;
+/** One that fails or hangs does not keep the others from being looked after. */
+async function each<T>(pass: Pass, items: readonly T[], look: (item: T) => Promise<void>): Promise<void> {
+  const { deps, report, until } = pass;
   const left = await inParallel(
     items,
     atOnce,
     () => deps.clock.now() < until,
     async (item) => {
-      try {
-        await look(item);
-      } catch (error) {
-        fail(report, error);
-      }
+      const maxMs = Math.min(until - deps.clock.now(), itemMaxMs);
+      await deps.limitTime(maxMs, () => look(item)).catch((error: unknown) => fail(report, error));
     },
   );
   if (left > 0) report.complete = false;

@@ -1,4 +1,5 @@
-import { createPollMs, extendEveryMs, leaseGraceMs, longestCreateMs } from "../limits.ts";
+import { createPollMs, extendEveryMs, leaseGraceMs } from "../limits.ts";
+import type { SessionGuard } from "../ports.ts";
 import { isTerminal, type Task } from "../task/schema.ts";
 import type { Lease, ReadySandbox, Session, SessionSandbox } from "./schema.ts";
 
@@ -90,17 +91,16 @@ export function renewed(lease: Lease, now: number): Lease {
   return { ...lease, at: Math.max(now, lease.at + 1) };
 }
 
+/** The files that a sandbox was being made from: they are the session's, whatever became of the sandbox. */
+export function filesOf(sandbox: SessionSandbox): Pick<Session, "snapshotId"> {
+  const isMoving = sandbox.state === "creating" && sandbox.snapshotId !== undefined;
+  return isMoving ? { snapshotId: sandbox.snapshotId } : {};
+}
+
 /**
- * The sandbox's name among those to be looked for, for as long as its create may still be under way; and the names of
- * others that may be there for the session and will not be its own.
+ * A write that was decided on while the sandbox was being made loses once it is made. The write that makes it ready moves
+ * neither the epoch nor, without a turn, the lease: one that saw less would give a sandbox up that is in use by now.
  */
-export function giveUp(
-  { sandbox, tombstones = [] }: Session,
-  now: number,
-  others: readonly string[] = [],
-): Pick<Session, "tombstones"> {
-  const names = sandbox ? [sandbox.name, ...others] : others;
-  if (names.length === 0) return {};
-  const left = tombstones.filter(({ name, until }) => until > now && !names.includes(name));
-  return { tombstones: [...left, ...names.map((name) => ({ name, until: now + longestCreateMs }))] };
+export function stillMaking({ sandbox }: Session): Pick<SessionGuard, "maker"> {
+  return sandbox?.state === "creating" ? { maker: sandbox.by } : {};
 }

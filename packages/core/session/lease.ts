@@ -7,14 +7,14 @@ import { decideLease } from "./decide.ts";
 import { endOf } from "./release.ts";
 import type { Lease } from "./schema.ts";
 
-/** Takes the session for a turn, creating it where there is none; a session someone has is a `session_busy`. */
+/** Takes the session for a turn until about `until`, creating it where there is none; one in use is a `session_busy`. */
 export async function takeLease(
   deps: Deps,
   where: { userId: string; sessionKey: string },
-  want: { taskId: string; turn: number },
+  { until, ...want }: { taskId: string; turn: number; until: number },
   known?: Task,
 ): Promise<void> {
-  const { store, clock, config } = deps;
+  const { store, clock } = deps;
   for (;;) {
     const session = await store.getSession(where.userId, where.sessionKey);
     const holder = session?.lease && (await holderOf(deps, session.lease, known));
@@ -35,31 +35,35 @@ export async function takeLease(
           lease,
           lastUsedAt: now,
           ...(idleSince !== undefined && { idleSince }),
-          dueAt: now + config.sessionIdleMs,
+          isIdle: false,
+          // The end of the turn moves it; should that be lost, the reaper looks after the deadline.
+          dueAt: until + sessionDueSlackMs,
           expiresAt: now + sessionRetentionMs,
         },
         remove: ["deletedAt"],
       },
     );
     if (outcome.won) return;
-    // Someone else took it meanwhile. Each round of this loop is another's win, so it ends: in theirs or in ours.
+    // Another took it meanwhile. Each round of this loop is another's win, so it ends.
   }
 }
 
-/** A conversation that goes on mostly had the session itself; as ended as it was seen, it can not have it again. */
+/** A conversation that goes on mostly had the session itself; an ended turn cannot get it back. */
 async function holderOf({ store }: Deps, { taskId, turn }: Lease, known: Task | undefined) {
   const isKnown = known?.id === taskId && known.turn === turn && isTerminal(known.state.status);
   return isKnown ? known : await store.getTask(taskId);
 }
 
-/** Asked before anything is written for someone who would need a sandbox that can not be had. */
+const sessionDueSlackMs = 60_000;
+
+/** Refuses a request that would need a sandbox which cannot be had, before anything is written for it. */
 export async function refuseWithoutRoom(
   deps: Deps,
-  { userId, sessionKey }: { userId: string; sessionKey: string },
+  owner: { userId: string; sessionKey: string },
 ): Promise<void> {
-  if (await hasRoom(deps, userId, sessionKey)) return;
+  if (await hasRoom(deps, owner)) return;
   deps.metrics.count("room_refused");
-  throw new AppError("no_room", "Every sandbox there may be is in use; try again in a moment.", {
+  throw new AppError("no_room", "All sandboxes are in use; try again in a moment.", {
     retryAfterMs: noRoomRetryMs,
   });
 }

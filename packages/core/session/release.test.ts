@@ -29,6 +29,6 @@ it.each([
   ["is kept where another worker has resumed it since", "second", "sandbox"],
 ])("a turn's sandbox %s", async (_what, sessionId, kept) => {
   const store = await sessionWith(sessionId);
-  await forgetSandbox({ store }, turn, { sandbox: { ...live, sessionId: "first" }, epoch: 1 });
+  await forgetSandbox({ store }, turn, { sandbox: { ...live, sessionId: "first" } });
   expect((await store.getSession("alice", "default"))?.sandbox?.name).toBe(kept);
 });

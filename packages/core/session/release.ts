@@ -4,87 +4,138 @@ import type { Deps, RoomDeps } from "../deps.ts";
 import type { Slot } from "../pool/schema.ts";
 import type { Room } from "../ports.ts";
 import type { Task } from "../task/schema.ts";
-import { decideLease, giveUp } from "./decide.ts";
+import { decideLease, filesOf } from "./decide.ts";
 import type { Session } from "./schema.ts";
 
+type SessionName = { userId: string; sessionKey: string };
+
+/** A release that died is finished by the reaper after this. */
+const releaseDueMs = 60_000;
+
 /**
- * Gives the sandbox up: first in the record, then at the provider, then for good. Fenced by the epoch it had, which
- * both writes move: whoever is making it, means to use it, or means to give it up too, finds another. Where it goes
- * because nobody used it since, whoever uses it now keeps it. Its slot is free then, or goes straight to whoever it was
- * given up for. Tells the slot, where it was this call that gave it up.
+ * Gives the sandbox up: first in the record, then at the provider, then its slot, then for good. Fenced by the epoch it
+ * had, which both writes move, so that a maker, a user or another release of it loses its next write. With `lastUsedAt`
+ * only where nobody used it since. Its slot goes to the `successor`, if any. True where this call gave it up.
  */
 export async function release(
   deps: Pick<RoomDeps, "store" | "provider" | "clock" | "metrics">,
-  given: { userId: string; sessionKey: string; epoch: number; lastUsedAt?: number },
-  slotFor?: Omit<Slot, "number">,
-): Promise<number | undefined> {
+  given: SessionName & { epoch: number; lastUsedAt?: number },
+  successor?: Slot,
+): Promise<boolean> {
   const { store, provider, clock } = deps;
   const { userId, sessionKey, epoch, lastUsedAt } = given;
   const session = await store.getSession(userId, sessionKey);
-  if (!session?.sandbox || session.epoch !== epoch) return undefined;
+  if (!session?.sandbox || session.epoch !== epoch) return false;
   const now = clock.now();
   const { held, idleSince } = await whoHolds(store, session, now);
-  if (session.sandbox.state !== "releasing" && held) return undefined;
-  const { name, createdAt, slot } = session.sandbox;
+  if (session.sandbox.state !== "releasing" && held) return false;
+  const { name } = session.sandbox;
   const releasing = await store.changeSession(
     userId,
     sessionKey,
     { lease: session.lease ?? null, epoch, ...(lastUsedAt !== undefined && { lastUsedAt }) },
-    {
-      set: {
-        epoch: epoch + 1,
-        sandbox: { state: "releasing", name, createdAt, ...(slot !== undefined && { slot }) },
-        ...(session.sandbox.state === "creating" && giveUp(session, now)),
-      },
-    },
+    releasingChange(session, now),
   );
-  if (!releasing.won) return undefined;
+  if (!releasing.won) return false;
   await provider.remove(name);
+  // A create that is still under way may make it after all: then the slot stays, and the audit removes it.
+  if (successor) await store.putSlot(successor);
+  if (session.sandbox.state !== "creating") await store.deleteSlot(name);
   const released = await store.changeSession(
     userId,
     sessionKey,
     { epoch: epoch + 1 },
-    // With a name that may still come into being, someone must look at it again.
-    {
-      set: { epoch: epoch + 2, lost: "released" },
-      remove: releasing.item.tombstones ? ["sandbox"] : ["sandbox", "dueAt"],
-    },
+    { set: { epoch: epoch + 2, lost: "released" }, remove: ["sandbox", "dueAt"] },
   );
-  if (!released.won) return undefined;
+  // The reaper finished it meanwhile; the slot is the successor's in any case.
+  if (!released.won) return successor !== undefined;
   const idleMs = idleOf(session, idleSince, now);
   deps.metrics.count("room_released");
   if (idleMs > 0) {
     deps.metrics.count("room_idle_ms", idleMs, { fate: "released" });
     await addUsage(deps, userId, { idleMs });
   }
-  if (slot === undefined) return undefined;
-  const isHandedOn = slotFor
-    ? await store.takeSlot({ ...slotFor, number: slot }, name)
-    : await store.freeSlot(slot, name);
-  return isHandedOn ? slot : undefined;
+  return true;
 }
 
-/** A turn's sandbox has gone under it before it could begin: the record lets go of it. */
+/**
+ * A turn's sandbox is to be deleted to end the turn. In the record first, under the turn's own lease: another's proof may
+ * have let the next turn in meanwhile, and its sandbox must not be taken from it by one who is slow to delete.
+ */
+export async function markReleasing(
+  { store, clock }: Pick<Deps, "store" | "clock">,
+  { userId, sessionKey }: SessionName,
+  name: string,
+  { taskId, turn }: { taskId: string; turn: number },
+): Promise<(SessionName & { epoch: number }) | "not the session's" | "another's"> {
+  for (;;) {
+    const session = await store.getSession(userId, sessionKey);
+    if (session?.sandbox?.name !== name) return "not the session's";
+    const { lease, epoch, sandbox } = session;
+    if (lease?.taskId !== taskId || lease.turn !== turn) return "another's";
+    if (sandbox.state === "releasing") return { userId, sessionKey, epoch };
+    const change = releasingChange(session, clock.now());
+    const marked = await store.changeSession(userId, sessionKey, { lease, epoch }, change);
+    if (marked.won) return { userId, sessionKey, epoch: epoch + 1 };
+  }
+}
+
+/** The epoch moves with it: a process that read the sandbox as ready cannot write that it still is. */
+function releasingChange({ epoch, sandbox }: Session, now: number) {
+  const { name = "", createdAt = now } = sandbox ?? {};
+  return {
+    set: {
+      epoch: epoch + 1,
+      sandbox: { state: "releasing", name, createdAt } as const,
+      isIdle: false,
+      dueAt: now + releaseDueMs,
+      ...(sandbox && filesOf(sandbox)),
+    },
+  };
+}
+
+/** A turn's sandbox was gone before the turn could begin in it: the record lets go of it. */
 export async function forgetSandbox(
   { store }: Pick<Deps, "store">,
   { id, turn, userId, sessionKey }: Task,
-  { sandbox: gone, epoch }: Pick<Room, "sandbox" | "epoch">,
+  used: UsedSandbox,
 ): Promise<void> {
-  const { lease, sandbox } = (await store.getSession(userId, sessionKey)) ?? {};
+  const session = await stillHas(store, { userId, sessionKey }, used);
+  const { lease, epoch = 0 } = session ?? {};
   if (lease?.taskId !== id || lease.turn !== turn) return;
-  // Resumed since by another worker, in a provider session of its own: that one is not gone.
-  if (sandbox?.state !== "ready" || sandbox.sessionId !== gone.sessionId) return;
-  await store.changeSession(
-    userId,
-    sessionKey,
-    { lease, epoch },
-    { set: { epoch: epoch + 1, lost: "gone" }, remove: ["sandbox"] },
-  );
+  const change = { set: { epoch: epoch + 1, lost: "gone" }, remove: ["sandbox"] } as const;
+  await store.changeSession(userId, sessionKey, { lease, epoch }, change);
+}
+
+/** A sandbox had stopped when it was to be used: the next use looks at it first, and resumes it. */
+export async function mustProbe(
+  { store, clock }: Pick<Deps, "store" | "clock">,
+  { userId, sessionKey }: SessionName,
+  used: UsedSandbox,
+): Promise<void> {
+  const session = await stillHas(store, { userId, sessionKey }, used);
+  if (session?.sandbox?.state !== "ready") return;
+  const sandbox = { ...session.sandbox, expiresAt: Math.min(session.sandbox.expiresAt, clock.now()) };
+  const guard = { epoch: session.epoch, lease: session.lease ?? null };
+  await store.changeSession(userId, sessionKey, guard, { set: { sandbox } });
+}
+
+type UsedSandbox = Pick<Room, "sandbox">;
+
+/** The session, while it has the sandbox in that very provider session: another may have resumed it since. */
+async function stillHas(
+  store: Deps["store"],
+  { userId, sessionKey }: SessionName,
+  { sandbox: used }: UsedSandbox,
+): Promise<Session | undefined> {
+  const session = await store.getSession(userId, sessionKey);
+  const { sandbox } = session ?? {};
+  return sandbox?.state === "ready" && sandbox.sessionId === used.sessionId ? session : undefined;
 }
 
 const nobody = { taskId: "", turn: 0 };
 
-/** Whether a turn has the session, or is about to have it; whether a command runs in it; and since when nobody had it. */
+/** Whether a turn has the session, or is about to; whether a command runs in it; and since when nobody had it. */
 export async function whoHolds(
   store: Deps["store"],
   session: Session,

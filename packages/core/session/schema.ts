@@ -1,13 +1,13 @@
 import * as z from "zod/mini";
+import { bounded, ownId, providerId, sessionKey, textOf, userId, wordOf } from "../bounds.ts";
+import { environmentNameMaxLength, environmentNamesMax } from "../limits.ts";
 import { origins } from "../task/schema.ts";
 
 const time = z.int().check(z.nonnegative());
 
 const sandbox = {
-  name: z.string(),
+  name: providerId(),
   createdAt: time,
-  /** The slot it counts against the cap with. */
-  slot: z.optional(z.int().check(z.nonnegative())),
 };
 
 /** The session's one sandbox. It is `creating` from before the provider is asked, so that none exists unnamed. */
@@ -16,23 +16,23 @@ export const sandboxSchema = z.lazy(() =>
     z.object({
       state: z.literal("creating"),
       ...sandbox,
-      /** Whoever makes it, and until when it is his: whoever else wants the session waits for him. */
-      by: z.string(),
+      /** Who makes it, and until when others that want the session wait. */
+      by: ownId(),
       until: time,
       /** What it is made from, where the session moves with all it has. */
-      snapshotId: z.optional(z.string()),
+      snapshotId: z.optional(providerId()),
     }),
     z.object({
       state: z.literal("ready"),
       ...sandbox,
-      sessionId: z.string(),
+      sessionId: providerId(),
       origin: z.enum(origins),
       startedAt: time,
       expiresAt: time,
       /** When its expiry was last pushed out. */
       extendedAt: time,
-      /** Who is extending or moving it, and until when it is his to: whoever else wants it waits for him. */
-      busy: z.optional(z.object({ by: z.string(), until: time })),
+      /** Who is extending or moving it, and until when others that want it wait. */
+      busy: z.optional(z.object({ by: ownId(), until: time })),
     }),
     z.object({ state: z.literal("releasing"), ...sandbox }),
   ]),
@@ -43,36 +43,34 @@ export const sandboxSchema = z.lazy(() =>
  * releases it by that same write; `at` makes each holding distinct for those who mean to take a dead one over.
  */
 export const leaseSchema = z.lazy(() =>
-  z.object({ taskId: z.string(), turn: z.int().check(z.positive()), at: time }),
+  z.object({ taskId: ownId(), turn: z.int().check(z.positive()), at: time }),
 );
 
 /** What is in a sandbox, as it was found when it was last looked at: names and versions, no values. */
 export const environmentSchema = z.lazy(() =>
   z.object({
     /** The provider session it was found in. */
-    sandbox: z.string(),
+    sandbox: providerId(),
     probedAt: time,
     /** What a light look finds, too: where it is another, the rest is not to be trusted. */
-    fingerprint: z.string(),
-    versions: z.record(z.string(), z.string()),
-    agents: z.array(z.string()),
-    variables: z.array(z.string()),
+    fingerprint: wordOf(64),
+    versions: bounded(z.record(wordOf(16), textOf(200)), { maxItems: 16 }),
+    agents: bounded(z.array(wordOf(16)), { maxItems: 16 }),
+    variables: bounded(z.array(wordOf(environmentNameMaxLength)), { maxItems: environmentNamesMax }),
   }),
 );
 
 export const sessionSchema = z.lazy(() =>
   z.object({
-    userId: z.string(),
-    key: z.string(),
+    userId: userId(),
+    key: sessionKey(),
     epoch: z.int().check(z.nonnegative()),
     sandbox: z.optional(sandboxSchema),
     lease: z.optional(leaseSchema),
-    /** Names given up while their create may still have been under way: looked for again until it can not be any more. */
-    tombstones: z.optional(z.array(z.object({ name: z.string(), until: time }))),
     /** What became of the sandbox it had, while it has none. */
     lost: z.optional(z.enum(["gone", "released"])),
     /** The files of its last sandbox, while it is on the move and has no other yet. */
-    snapshotId: z.optional(z.string()),
+    snapshotId: z.optional(providerId()),
     environment: z.optional(environmentSchema),
     createdAt: time,
     lastUsedAt: time,
@@ -86,6 +84,9 @@ export const sessionSchema = z.lazy(() =>
     resetAt: z.optional(time),
     /** Deleted by its user; the item stays, so that no name of a sandbox comes twice. */
     deletedAt: z.optional(time),
+    /** No turn has it: it may be given up, the least recently used first. */
+    isIdle: z.optional(z.boolean()),
+    /** When the reaper must look at it; absent while it has no sandbox. */
     dueAt: z.optional(time),
     expiresAt: time,
   }),

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { RunnerState } from "../ports.ts";
 import { aTask } from "../testing.ts";
 import {
   causes,
@@ -9,7 +10,11 @@ import {
   decideRunnerAction,
   decideSilence,
   decideTimer,
+  isNewSign,
+  isPushGivenUp,
   type RunnerEnd,
+  reapAgain,
+  signOfLife,
   terminateBackoffMs,
 } from "./decide.ts";
 import type { Task, TaskState } from "./schema.ts";
@@ -33,10 +38,15 @@ describe("what a worker does with a message", () => {
       aTask({ state: provisioning(now - 1) }),
       { kind: "take over", isRetry: false },
     ],
+    [
+      "for one that its own write claimed, though the answer was lost",
+      aTask({ state: { status: "provisioning", claim: { id: "mine", until: now + 9 } } }),
+      { kind: "mine" },
+    ],
     ["for one that runs", aTask({ state: running }), { kind: "nothing" }],
     ["for one that has ended", aTask({ state: ended }), { kind: "nothing" }],
   ])("%s", (_what, task, verdict) => {
-    expect(decideClaim(task, 1, now)).toEqual(verdict);
+    expect(decideClaim(task, 1, "mine", now)).toEqual(verdict);
   });
 });
 
@@ -97,13 +107,13 @@ describe("what a timer finds to do", () => {
     aTask({ state, limits, deadlineAt: now + 50, lastActivityAt: now - 30, ...over });
   const late = { deadlineAt: now };
   const silent = { lastActivityAt: now - 100 };
-  const end = (cause: (typeof causes)["deadline"]) => ({ kind: "end", cause });
+  const end = { kind: "end" } as const;
 
   it.each([
     ["deadline", "before it", task(running), { kind: "again", inMs: 50 }],
-    ["deadline", "at it", task(running, late), end(causes.deadline)],
-    ["deadline", "at it, still queued", task({ status: "queued" }, late), end(causes.deadline)],
-    ["deadline", "at it, still provisioning", task(provisioning(now), late), end(causes.deadline)],
+    ["deadline", "at it", task(running, late), end],
+    ["deadline", "at it, still queued", task({ status: "queued" }, late), end],
+    ["deadline", "at it, still provisioning", task(provisioning(now), late), end],
     ["deadline", "at it, while the push is granted", task(finalizing(now), late), { kind: "nothing" }],
     ["deadline", "at it, while it is being stopped", task(stopping, late), { kind: "nothing" }],
     ["deadline", "after the end", task(ended, late), { kind: "nothing" }],
@@ -114,7 +124,7 @@ describe("what a timer finds to do", () => {
     ["inactivity", "while it is being stopped", task(stopping, silent), { kind: "nothing" }],
     ["terminate", "while it is being stopped", task(stopping), { kind: "terminate" }],
     ["terminate", "while it runs", task(running), { kind: "nothing" }],
-    ["terminate", "after the end", task(ended), { kind: "count" }],
+    ["terminate", "after the end", task(ended), { kind: "nothing" }],
     ["finalize", "before its time", task(finalizing(now + 5)), { kind: "again", inMs: 5 }],
     ["finalize", "at its time", task(finalizing(now)), { kind: "settle" }],
     ["finalize", "after the end", task(ended), { kind: "nothing" }],
@@ -130,53 +140,97 @@ describe("what a timer finds to do", () => {
 
   it.each([
     ["queued, its message lost", task({ status: "queued" }), { kind: "provision" }],
-    ["queued past its deadline", task({ status: "queued" }, late), end(causes.deadline)],
+    ["queued past its deadline", task({ status: "queued" }, late), end],
     ["claimed", task(provisioning(now + 9)), { kind: "again", inMs: 9 }],
     ["claimed by one that died", task(provisioning(now)), { kind: "provision" }],
-    ["provisioning past its deadline", task(provisioning(now + 9), late), end(causes.deadline)],
+    ["provisioning past its deadline", task(provisioning(now + 9), late), end],
     ["running", task(running), { kind: "again", inMs: 70 }],
     ["running and silent", task(running, silent), { kind: "ask" }],
-    ["running past its deadline", task(running, late), end(causes.deadline)],
+    ["running past its deadline", task(running, late), end],
     ["finalizing", task(finalizing(now + 5)), { kind: "again", inMs: 5 }],
     ["finalizing past its time", task(finalizing(now)), { kind: "settle" }],
     ["stopping", task(stopping), { kind: "terminate" }],
-    ["ended", task(ended), { kind: "nothing" }],
+    ["ended, and not followed up", task(ended), { kind: "follow up" }],
   ] as const)("the reaper finds the same: %s", (_what, given, action) => {
     expect(decideDue(given, now)).toEqual(action);
   });
 
-  it.each([
-    ["there is no word of it", undefined, "silent"],
-    ["it said nothing", { lastOutputAt: undefined, undelivered: false, activity: "none" }, "silent"],
-    [
-      "it last spoke before we last heard",
-      { lastOutputAt: now - 40, undelivered: false, activity: "none" },
-      "silent",
-    ],
-    [
-      "it spoke and we did not hear",
-      { lastOutputAt: now - 20, undelivered: false, activity: "none" },
-      { activeAt: now - 20 },
-    ],
-    [
-      "it has what it can not deliver",
-      { lastOutputAt: now - 900, undelivered: true, activity: "none" },
-      { activeAt: now },
-    ],
-    [
-      "it waits for its model",
-      { lastOutputAt: undefined, undelivered: false, activity: "model" },
-      { activeAt: now },
-    ],
-  ] as const)("silence is silence when %s", (_what, state, verdict) => {
-    expect(decideSilence(task(running), state, now)).toEqual(verdict);
+  const state = (over: Partial<RunnerState>): RunnerState => ({
+    at: undefined,
+    lastOutputAt: undefined,
+    undelivered: false,
+    activity: "none",
+    ...over,
   });
 
-  it("an agent can not say for ever that it waits", () => {
-    const long = task(running, { lastActivityAt: now - 15 * 60_000 });
-    expect(decideSilence(long, { lastOutputAt: undefined, undelivered: false, activity: "tool" }, now)).toBe(
-      "silent",
-    );
+  it.each([
+    ["there is no word of it", undefined, "silent"],
+    ["it said nothing", state({}), "silent"],
+    ["it last spoke before we last heard", state({ lastOutputAt: now - 40 }), "silent"],
+    ["it spoke and we did not hear", state({ lastOutputAt: now - 20 }), { lastActivityAt: now - 20 }],
+    ["it spoke by a clock that is ahead", state({ lastOutputAt: now + 500 }), { lastActivityAt: now }],
+    ["it has output that it cannot deliver", state({ undelivered: true }), { aliveAt: now }],
+    ["it waits for its model", state({ activity: "model" }), { aliveAt: now }],
+    ["its runner said so long ago", state({ activity: "model", at: now - 60_000 }), "silent"],
+    ["its runner said so just now", state({ activity: "tool", at: now - 59_999 }), { aliveAt: now }],
+  ] as const)("silence, when %s", (_what, found, verdict) => {
+    expect(decideSilence(task(running), { launch: "running", state: found }, now)).toEqual(verdict);
+  });
+
+  it("a runner whose launch has ended is lost, whatever it last said", () => {
+    const report = { launch: "exited", state: state({ activity: "model", lastOutputAt: now - 20 }) } as const;
+    expect(decideSilence(task(running), report, now)).toBe("runner lost");
+  });
+
+  it("an agent cannot say for ever that it waits, nor a runner that it cannot deliver", () => {
+    const cap = 15 * 60_000;
+    const at = (quietMs: number) => task(running, { lastActivityAt: now - quietMs, aliveAt: now - 1 });
+    for (const found of [state({ activity: "tool" }), state({ undelivered: true })]) {
+      const report = { launch: "running", state: found } as const;
+      expect(decideSilence(at(cap - 1), report, now)).toEqual({ aliveAt: now });
+      expect(decideSilence(at(cap), report, now)).toBe("silent");
+    }
+    expect(decideTimer(at(cap), { kind: "inactivity", taskId: "task_1", turn: 1 }, now)).toEqual({
+      kind: "ask",
+    });
+  });
+
+  it("a longer inactivity limit than the cap holds", () => {
+    const patient = { limits: { maxDurationMs: 1e9, inactivityMs: 1e7 }, lastActivityAt: now - 1e6 };
+    const report = { launch: "running", state: state({ activity: "tool" }) } as const;
+    expect(decideSilence(task(running, patient), report, now)).toEqual({ aliveAt: now });
+  });
+
+  describe("a sign of life", () => {
+    const due = (inMs: number) => task(running, { dueAt: now + inMs, deadlineAt: now + 10_000 });
+    it("moves when the reaper looks only once half of the time is over", () => {
+      expect(signOfLife(due(5100), { lastActivityAt: now }, now)).toEqual({ lastActivityAt: now });
+      expect(signOfLife(due(5000), { lastActivityAt: now }, now)).toEqual({
+        lastActivityAt: now,
+        dueAt: now + 5100,
+      });
+    });
+
+    it("is worth a write once half of the time is over, and not past the cap", () => {
+      const at = (quietMs: number, aliveMs: number) =>
+        task(running, { lastActivityAt: now - quietMs, aliveAt: now - aliveMs });
+      expect(isNewSign(at(1000, 49), now)).toBe(false);
+      expect(isNewSign(at(1000, 50), now)).toBe(true);
+      expect(isNewSign(at(15 * 60_000, 50), now)).toBe(false);
+    });
+  });
+
+  it("what the reaper acts on comes back later each time, in the same turn and status", () => {
+    let at = task(running);
+    const waits: number[] = [];
+    for (let i = 0; i < 6; i++) {
+      const again = reapAgain(at, now);
+      waits.push((again.dueAt ?? 0) - now);
+      at = { ...at, ...again };
+    }
+    expect(waits.map((ms) => ms / 60_000)).toEqual([1, 2, 4, 8, 15, 15]);
+    expect((reapAgain({ ...at, turn: 2 }, now).dueAt ?? 0) - now).toBe(60_000);
+    expect((reapAgain({ ...at, state: stopping }, now).dueAt ?? 0) - now).toBe(60_000);
   });
 
   it("a stop that could not be proven is tried again later and later, but not for ever later", () => {
@@ -189,6 +243,7 @@ describe("how a granted push ends a turn", () => {
     ["pushed", "succeeded", undefined],
     ["refused", "failed", "push_failed"],
     ["timed out", "failed", "finalize_timeout"],
+    ["unknown", "failed", "finalize_timeout"],
   ] as const)("%s", (outcome, status, code) => {
     const state = decidePushed(push, outcome, now);
     expect(state).toMatchObject({
@@ -196,5 +251,14 @@ describe("how a granted push ends a turn", () => {
       result: { commit: "c0ffee", branch: "b", pushed: outcome === "pushed" },
     });
     expect("error" in state ? state.error.code : undefined).toBe(code);
+  });
+
+  it("is looked for until a quarter of an hour after it was granted", () => {
+    const finalizeBy = now + 60_000;
+    expect(isPushGivenUp(finalizeBy, now + 15 * 60_000 - 1)).toBe(false);
+    expect(isPushGivenUp(finalizeBy, now + 15 * 60_000)).toBe(true);
+    expect(decidePushed(push, "unknown", now)).toMatchObject({
+      error: { detail: expect.stringContaining("unknown") },
+    });
   });
 });

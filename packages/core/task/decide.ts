@@ -2,31 +2,43 @@ import { createHash } from "node:crypto";
 import {
   activityCapMs,
   claimMs,
+  finalizeGiveUpMs,
+  finalizeMs,
   reaperSlackMs,
+  reapRetryMaxMs,
+  reapRetryMs,
   retryProvisionMaxMs,
   retryProvisionMs,
   terminateRetryMaxMs,
   terminateRetryMs,
 } from "../limits.ts";
-import type { RunnerState, Timer } from "../ports.ts";
+import type { RunnerReport, Timer } from "../ports.ts";
 import type { AgentReport } from "./report.ts";
 import type { Push, Task, TaskError, TaskResult, TaskState } from "./schema.ts";
 import { isTerminal } from "./schema.ts";
 
-/** In the place of a claim whose worker could do nothing more, and said so. */
+/** The claim id of a turn whose worker could do nothing more for now, and gave it back. */
 export const givenBack = "given back";
 
 export type ClaimVerdict =
+  /** Our own write, whose answer was lost on the way. */
+  | { kind: "mine" }
   | { kind: "take over"; isRetry: boolean }
   | { kind: "wait"; ms: number }
   | { kind: "nothing" };
 
 /** What a worker does with a turn that it could not claim. */
-export function decideClaim(task: Task | undefined, turn: number, now: number): ClaimVerdict {
+export function decideClaim(
+  task: Task | undefined,
+  turn: number,
+  claimId: string,
+  now: number,
+): ClaimVerdict {
   if (!task || task.turn !== turn) return { kind: "nothing" };
   switch (task.state.status) {
     case "provisioning": {
       const { id, until } = task.state.claim;
+      if (id === claimId) return { kind: "mine" };
       const left = until - now;
       return left >= 0 ? { kind: "wait", ms: left + 1 } : { kind: "take over", isRetry: id === givenBack };
     }
@@ -73,6 +85,7 @@ export const causes = {
   stopped: cause("stopped", "stopped_by_user", "The task was stopped."),
   deadline: cause("timed_out", "deadline_exceeded", "The turn ran past its deadline."),
   inactivity: cause("failed", "inactivity_timeout", "The agent was silent for too long."),
+  runnerLost: cause("failed", "agent_failed", "The runner ended without a word: it crashed or was killed."),
   budget: cause("failed", "budget_exceeded", "The task has used more money than it may."),
 } as const satisfies Record<string, EndCause>;
 
@@ -82,9 +95,9 @@ export type DueAction =
   | { kind: "again"; inMs: number }
   | { kind: "provision" }
   | { kind: "ask" }
-  | { kind: "end"; cause: EndCause }
+  | { kind: "end" }
   | { kind: "terminate" }
-  | { kind: "count" }
+  | { kind: "follow up" }
   | { kind: "settle" };
 
 const nothing = { kind: "nothing" } as const;
@@ -98,16 +111,13 @@ export function decideTimer(task: Task | undefined, timer: Timer, now: number): 
   const { status } = task.state;
   switch (timer.kind) {
     case "deadline":
-      return isUnderWay(status)
-        ? dueIn(task.deadlineAt - now, { kind: "end", cause: causes.deadline })
-        : nothing;
+      return isUnderWay(status) ? dueIn(task.deadlineAt - now, { kind: "end" }) : nothing;
     case "inactivity":
       if (status === "queued" || status === "provisioning")
         return { kind: "again", inMs: task.limits.inactivityMs };
       return status === "running" ? dueIn(silentAt(task) - now, { kind: "ask" }) : nothing;
     case "terminate":
-      if (status === "stopping") return { kind: "terminate" };
-      return isTerminal(status) ? { kind: "count" } : nothing;
+      return status === "stopping" ? { kind: "terminate" } : nothing;
     case "finalize":
       return task.state.status === "finalizing"
         ? dueIn(task.state.finalizeBy - now, { kind: "settle" })
@@ -133,12 +143,12 @@ export function timerDueAt(task: Task, kind: Timer["kind"]): number | undefined 
 export function decideDue(task: Task, now: number): DueAction {
   switch (task.state.status) {
     case "queued":
-      return now >= task.deadlineAt ? { kind: "end", cause: causes.deadline } : { kind: "provision" };
+      return now >= task.deadlineAt ? { kind: "end" } : { kind: "provision" };
     case "provisioning":
-      if (now >= task.deadlineAt) return { kind: "end", cause: causes.deadline };
+      if (now >= task.deadlineAt) return { kind: "end" };
       return dueIn(task.state.claim.until - now, { kind: "provision" });
     case "running":
-      if (now >= task.deadlineAt) return { kind: "end", cause: causes.deadline };
+      if (now >= task.deadlineAt) return { kind: "end" };
       return dueIn(silentAt(task) - now, { kind: "ask" });
     case "finalizing":
       return dueIn(task.state.finalizeBy - now, { kind: "settle" });
@@ -148,8 +158,20 @@ export function decideDue(task: Task, now: number): DueAction {
     case "failed":
     case "stopped":
     case "timed_out":
-      return nothing;
+      return { kind: "follow up" };
   }
+}
+
+/**
+ * When the reaper comes back to a task it is about to act on. It is written before the act: an item that fails, or that
+ * nothing can be done about now, moves out of the way of the others, further each time.
+ */
+export function reapAgain(task: Task, now: number): Pick<Task, "dueAt" | "reaped"> {
+  const { turn, reaped } = task;
+  const { status } = task.state;
+  const count = reaped?.turn === turn && reaped.status === status ? reaped.count + 1 : 1;
+  const waitMs = Math.min(reapRetryMs * 2 ** Math.min(count - 1, 10), reapRetryMaxMs);
+  return { dueAt: now + waitMs, reaped: { turn, status, count } };
 }
 
 /** When the reaper should look at a turn that no worker has taken. */
@@ -158,23 +180,50 @@ export function queuedDueAt(now: number, deadlineAt: number): number {
 }
 
 /** When the reaper should look at a running turn, if no timer has. */
-export function runningDueAt(task: Pick<Task, "deadlineAt" | "lastActivityAt" | "limits">): number {
+export function runningDueAt(task: Activity & Pick<Task, "deadlineAt">): number {
   return Math.min(task.deadlineAt, silentAt(task)) + reaperSlackMs;
 }
 
-/** What the sandbox's own word means for a turn that seems silent: when to look again, or that it is. */
-export function decideSilence(
+/**
+ * What a sign of life writes. Signs that change nothing that matters are not written: the time by which the turn counts
+ * as silent moves at most twice in the time it may be silent for, so that a turn that talks costs no index writes.
+ */
+export function signOfLife(
   task: Task,
-  state: RunnerState | undefined,
+  sign: { lastActivityAt: number } | { aliveAt: number },
   now: number,
-): { activeAt: number } | "silent" {
-  const { inactivityMs } = task.limits;
-  if (state?.undelivered) return { activeAt: now };
-  if (state && state.activity !== "none" && now - task.lastActivityAt < activityCapMs)
-    return { activeAt: now };
-  const heardAt = state?.lastOutputAt ?? 0;
-  return heardAt > task.lastActivityAt && now - heardAt < inactivityMs ? { activeAt: heardAt } : "silent";
+): Pick<Task, "aliveAt" | "dueAt"> & Partial<Pick<Task, "lastActivityAt">> {
+  const alive = { ...task, ...sign };
+  const movesDue = (task.dueAt ?? 0) - now < task.limits.inactivityMs / 2 + reaperSlackMs;
+  return { ...sign, ...(movesDue && { dueAt: runningDueAt(alive) }) };
 }
+
+/** Whether a beat that says the agent waits for its model or a tool is worth a write. */
+export function isNewSign(task: Task, now: number): boolean {
+  const heardAt = Math.max(task.lastActivityAt, task.aliveAt ?? 0);
+  return now - heardAt >= task.limits.inactivityMs / 2 && now < hungAt(task);
+}
+
+/** What a look into the sandbox says of a turn that seems silent. */
+export type SilenceVerdict = { lastActivityAt: number } | { aliveAt: number } | "silent" | "runner lost";
+
+/**
+ * Only evidence counts: that we asked moves nothing. Output that could not be delivered is output. A wait for the model
+ * or a tool is work until the cap, as long as the runner itself lives: one that was stopped or starved leaves the time
+ * of its last word behind. What the sandbox says could be the agent's own words; the deadline still stands.
+ */
+export function decideSilence(task: Task, { launch, state }: RunnerReport, now: number): SilenceVerdict {
+  if (launch === "exited") return "runner lost";
+  const { inactivityMs } = task.limits;
+  const outputAt = Math.min(state?.lastOutputAt ?? Number.NEGATIVE_INFINITY, now);
+  if (outputAt > task.lastActivityAt && now - outputAt < inactivityMs) return { lastActivityAt: outputAt };
+  if (!state || now >= hungAt(task)) return "silent";
+  const isStale = state.at !== undefined && now - state.at >= Math.max(inactivityMs, staleRunnerMs);
+  return !isStale && (state.undelivered || state.activity !== "none") ? { aliveAt: now } : "silent";
+}
+
+/** A runner writes its state every few seconds; the sandbox's clock may differ from ours. */
+const staleRunnerMs = 60_000;
 
 /** When a turn or a room that could not be had is tried for again: later each time, and not everyone at once. */
 export function retryDelayMs(attempt: number, who: string, askedMs = 0): number {
@@ -183,6 +232,7 @@ export function retryDelayMs(attempt: number, who: string, askedMs = 0): number 
   return Math.max(askedMs, Math.round(most * (0.5 + byte / 510)));
 }
 
+/** How long after an attempt at an end the next one is made. */
 export function terminateBackoffMs(attempts: number): number {
   return Math.min(terminateRetryMs * 2 ** Math.min(attempts, 10), terminateRetryMaxMs);
 }
@@ -247,7 +297,7 @@ export function decideEnd(end: RunnerEnd, now: number): TaskState | EndCause {
 /** How a turn ends whose push was granted, once it is known whether the push arrived. */
 export function decidePushed(
   push: Push,
-  outcome: "pushed" | "refused" | "timed out",
+  outcome: "pushed" | "refused" | "timed out" | "unknown",
   now: number,
   detail = "The remote did not take the push.",
 ): TaskState {
@@ -260,7 +310,17 @@ export function decidePushed(
       return failure(now, result, { code: "push_failed", detail });
     case "timed out":
       return failure(now, result, { code: "finalize_timeout", detail: "The push did not arrive in time." });
+    case "unknown":
+      return failure(now, result, { code: "finalize_timeout", detail: unknownPush });
   }
+}
+
+const unknownPush =
+  "The remote could not be asked whether the push arrived: its outcome is unknown. Look at the branch.";
+
+/** Whether the remote is no longer asked about a push. */
+export function isPushGivenUp(finalizeBy: number, now: number): boolean {
+  return now >= finalizeBy - finalizeMs + finalizeGiveUpMs;
 }
 
 function failure(endedAt: number, result: TaskResult | null, error: TaskError): TaskState {
@@ -279,9 +339,17 @@ function isUnderWay(status: TaskState["status"]): boolean {
   return status === "queued" || status === "provisioning" || status === "running";
 }
 
+type Activity = Pick<Task, "lastActivityAt" | "aliveAt" | "limits">;
+
 /** When a turn counts as silent, if nothing is heard of it until then. */
-export function silentAt({ lastActivityAt, limits }: Pick<Task, "lastActivityAt" | "limits">): number {
-  return lastActivityAt + limits.inactivityMs;
+export function silentAt(task: Activity): number {
+  const { lastActivityAt, aliveAt = 0, limits } = task;
+  return Math.min(Math.max(lastActivityAt, aliveAt) + limits.inactivityMs, hungAt(task));
+}
+
+/** When a turn counts as hung, whatever it says it waits for. */
+function hungAt({ lastActivityAt, limits }: Activity): number {
+  return lastActivityAt + Math.max(activityCapMs, limits.inactivityMs);
 }
 
 function dueIn(leftMs: number, action: DueAction): DueAction {

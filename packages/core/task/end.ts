@@ -3,8 +3,6 @@ import { ProviderError } from "../errors.ts";
 import { terminateRetryMs } from "../limits.ts";
 import { countStopBegun, countStopProven } from "../metrics/count.ts";
 import type { TaskGuard } from "../ports.ts";
-import { announce } from "../webhook/index.ts";
-import { afterEnd } from "./after-end.ts";
 import {
   decideEnd,
   decideRunnerAction,
@@ -13,6 +11,7 @@ import {
   terminateBackoffMs,
 } from "./decide.ts";
 import { settleReported } from "./finalize.ts";
+import { ended, requestFollowUp, shortened } from "./follow-up.ts";
 import { when } from "./guards.ts";
 import { proveDeath } from "./prove.ts";
 import { wasReported } from "./read.ts";
@@ -20,9 +19,9 @@ import { reported } from "./report.ts";
 import { type Actor, commandOf, type Task, type TaskError, type TaskState } from "./schema.ts";
 
 /**
- * Ends a turn, whoever wants it ended: stop, deadline, inactivity, budget, reaper. First the one write from which no
- * push is granted and no output taken, then the death, then its proof, then the outcome. Gives the task as it then
- * is: ended, still `stopping` where the proof is out, or untouched where it was past being stopped.
+ * Ends a turn for stop, deadline, inactivity, budget or reaper. First the one write from which no push is granted and no
+ * output taken, then the kill, then its proof, then the outcome. Returns the task as it then is: ended, still `stopping`
+ * where there is no proof yet, or untouched where it could no longer be stopped.
  */
 export async function endTurn(
   deps: SandboxDeps,
@@ -31,63 +30,65 @@ export async function endTurn(
   by: Actor,
   guard = when.mayStop(task.turn),
 ): Promise<Task> {
-  const stopping = await beginStopping(deps, task, cause, by, guard);
+  const { task: stopping, won } = await beginStopping(deps, task, cause, by, { guard, attempts: 1 });
+  if (won) return await attempt(deps, stopping, by);
   return stopping.state.status === "stopping" ? await terminate(deps, stopping, by) : stopping;
 }
 
-/** The write that ends it for everyone else. */
+/** The write that ends it for everyone else. `attempts` is 1 where the caller makes the first attempt itself. */
 export async function beginStopping(
   deps: Deps,
   task: Task,
   cause: EndCause,
   by: Actor,
-  guard = when.mayStop(task.turn),
-): Promise<Task> {
-  const now = deps.clock.now();
-  const outcome = await deps.store.changeTask(task.id, guard, {
-    set: {
-      state: { status: "stopping", ...cause, attempts: 0, ...commandOf(task) },
-      dueAt: now + terminateRetryMs,
-    },
-    phase: { turn: task.turn, status: "stopping", at: now, by, note: cause.error.code },
-  });
+  { guard = when.mayStop(task.turn), attempts = 0 }: { guard?: TaskGuard; attempts?: number } = {},
+): Promise<{ task: Task; won: boolean }> {
+  const change = stoppingChange(deps, task.turn, cause, { by, attempts, ...commandOf(task) });
+  const outcome = await deps.store.changeTask(task.id, guard, change);
   if (outcome.won) countStopBegun(deps, outcome.item, cause);
-  return outcome.item ?? task;
+  return { task: outcome.item ?? task, won: outcome.won };
 }
 
-/** Kills what a `stopping` turn started, and writes its outcome once that is proven; else sees to it that it is tried again. */
+/** One more attempt at a `stopping` turn: it is recorded first, so that a caller that dies of it leaves it counted. */
 export async function terminate(deps: SandboxDeps, task: Task, by: Actor): Promise<Task> {
+  const { turn, state } = task;
+  if (state.status !== "stopping") return task;
+  const attempts = state.attempts + 1;
+  const recorded = await deps.store.changeTask(task.id, when.nextAttempt(turn, "stopping", state.attempts), {
+    set: { state: { ...state, attempts }, dueAt: deps.clock.now() + terminateBackoffMs(attempts) },
+  });
+  // Another makes this attempt, or made it: one message for each attempt, however many arrive.
+  if (!recorded.won) return recorded.item ?? task;
+  return await attempt(deps, recorded.item, by);
+}
+
+/** Kills what the turn started, and writes its outcome once that is proven. The attempt is on record already. */
+async function attempt(deps: SandboxDeps, task: Task, by: Actor): Promise<Task> {
   const { store, clock, timers, metrics } = deps;
   const { turn, state } = task;
   if (state.status !== "stopping") return task;
 
-  // Armed beside the attempt, not after it: whoever makes the attempt may die of it. Without a timer there is the reaper.
+  // The next attempt's timer is armed beside this one, which may outlive its function. Without a timer there is the reaper.
   const timer = { kind: "terminate", taskId: task.id, turn } as const;
   const armed = timers.arm(timer, terminateBackoffMs(state.attempts)).catch(() => {});
-  const [proven] = await Promise.all([isProven(deps, task), armed]);
-  const now = clock.now();
+  const [proven] = await Promise.all([isProven(deps, task, state.attempts), armed]);
   if (!proven) {
     metrics.count("stop_unproven", 1, { cause: state.error.code });
-    const tried = await store.changeTask(task.id, when.stopping(turn), {
-      set: {
-        state: { ...state, attempts: state.attempts + 1 },
-        dueAt: now + terminateBackoffMs(state.attempts),
-      },
-    });
-    return tried.item ?? task;
+    return task;
   }
 
+  const now = clock.now();
   const { outcome, error } = state;
-  const ended = await store.changeTask(task.id, when.stopping(turn), {
-    set: { state: { status: outcome, endedAt: now, result: null, error } },
-    remove: ["sealed", "dueAt"],
-    phase: { turn, status: outcome, at: now, by },
-  });
-  if (ended.won) {
-    countStopProven(deps, ended.item, error.code);
-    await announce(deps, ended.item);
+  const over = await store.changeTask(
+    task.id,
+    when.stopping(turn),
+    ended(turn, { status: outcome, endedAt: now, result: null, error }, now, by),
+  );
+  if (over.won) {
+    countStopProven(deps, over.item, error.code);
+    await requestFollowUp(deps, over.item);
   }
-  return ended.item ?? task;
+  return over.item ?? task;
 }
 
 /** The turn is over and there is nothing to kill: it never ran, or its sandbox is gone. */
@@ -99,12 +100,13 @@ export async function failTurn(
   by: Actor,
 ): Promise<void> {
   const now = deps.clock.now();
-  const failed = await deps.store.changeTask(task.id, guard, {
-    set: { state: { status: "failed", endedAt: now, result: null, error } },
-    remove: ["sealed", "dueAt"],
-    phase: { turn: task.turn, status: "failed", at: now, by, note: error.code },
-  });
-  if (failed.won) await afterEnd(deps, failed.item);
+  const state = { status: "failed", endedAt: now, result: null, error } as const;
+  const failed = await deps.store.changeTask(
+    task.id,
+    guard,
+    ended(task.turn, state, now, by, { note: error.code }),
+  );
+  if (failed.won) await requestFollowUp(deps, failed.item);
 }
 
 /** The runner says its agent has ended, and that every batch before was taken. */
@@ -119,29 +121,22 @@ export async function reportEnd(
   const verdict = decideEnd(end, clock.now());
   const task = await store.getTask(taskId);
   const news = task ? reported(task, end, clock.now()) : {};
-  const outcome =
+  const change =
     "outcome" in verdict
-      ? await store.changeTask(
-          taskId,
-          when.saidEverything(turn, end.lastSeq),
-          stoppingChange(deps, turn, verdict, { ...news, task }),
-        )
-      : await store.changeTask(
-          taskId,
-          when.saidEverything(turn, end.lastSeq),
-          endedChange(deps, turn, verdict, end, news),
-        );
+      ? stoppingChange(deps, turn, verdict, { by: "runner", news, ...(task && commandOf(task)) })
+      : endedChange(deps, turn, verdict, end, news);
+  const outcome = await store.changeTask(taskId, when.saidEverything(turn, end.lastSeq), change);
   if (!outcome.won) {
     if (wasReported(outcome.item, turn)) return "done";
     const action = decideRunnerAction(outcome.item, turn);
     return action === "continue" ? "wait" : action;
   }
 
-  // The runner killed its agent by its own word; the proof is ours to find.
+  // The runner says it killed its agent; the proof is ours to find.
   if ("outcome" in verdict) {
     countStopBegun(deps, outcome.item, verdict);
     await timers.arm({ kind: "terminate", taskId, turn }, 0);
-  } else await afterEnd(deps, outcome.item);
+  } else await requestFollowUp(deps, outcome.item);
   return "done";
 }
 
@@ -150,42 +145,46 @@ type News = ReturnType<typeof reported>;
 function stoppingChange(
   { clock }: Deps,
   turn: number,
-  cause: EndCause,
-  { task, ...news }: News & { task: Task | undefined },
+  { outcome, error }: EndCause,
+  {
+    by,
+    attempts = 0,
+    commandId,
+    news = {},
+  }: { by: Actor; attempts?: number; commandId?: string; news?: News },
 ) {
   const now = clock.now();
-  const state = { status: "stopping", ...cause, attempts: 0, ...(task && commandOf(task)) } as const;
+  const launched = commandId === undefined ? {} : { commandId };
   return {
-    set: { state, dueAt: now + terminateRetryMs, ...news },
-    phase: { turn, status: "stopping", at: now, by: "runner", note: cause.error.code } as const,
+    set: {
+      state: { status: "stopping", outcome, error: shortened(error), attempts, ...launched } as const,
+      dueAt: now + (attempts > 0 ? terminateBackoffMs(attempts) : terminateRetryMs),
+      ...news,
+    },
+    phase: { turn, status: "stopping", at: now, by, note: error.code } as const,
   };
 }
 
 function endedChange({ clock, config }: Deps, turn: number, state: TaskState, end: RunnerEnd, news: News) {
   const now = clock.now();
-  return {
-    set: { state, lastActivityAt: now, ...news },
-    remove: ["sealed", "dueAt", ...(hasLostTrack(state, end) ? (["conversation"] as const) : [])] as const,
-    phase: { turn, status: state.status, at: now, by: "runner" } as const,
-    ...(end.outputCutBytes > 0 && {
-      notice: {
-        code: "output_cut",
-        detail: `${end.outputCutBytes} bytes of output were beyond the cap of ${config.maxOutputBytes} and are not kept.`,
-        turn,
-        at: now,
-      },
-    }),
-  };
+  const { outputCutBytes } = end;
+  const change = ended(turn, state, now, "runner", {
+    set: { lastActivityAt: now, ...news },
+    remove: hasLostTrack(state, end) ? ["conversation"] : [],
+  });
+  if (outputCutBytes === 0) return change;
+  const detail = `${outputCutBytes} bytes of output were beyond the cap of ${config.maxOutputBytes} and are not kept.`;
+  return { ...change, notice: { code: "output_cut", detail, turn, at: now } };
 }
 
-/** An agent that failed without a word of its conversation could not go on with it: the next turn's is replayed. */
+/** An agent that failed without naming its conversation could not resume it: the next turn gets a replay. */
 function hasLostTrack({ status }: TaskState, { conversationId }: RunnerEnd): boolean {
   return status === "failed" && conversationId === undefined;
 }
 
-async function isProven(deps: SandboxDeps, task: Task): Promise<boolean> {
+async function isProven(deps: SandboxDeps, task: Task, attempts: number): Promise<boolean> {
   try {
-    return await proveDeath(deps, task);
+    return await proveDeath(deps, task, attempts);
   } catch (error) {
     if (error instanceof ProviderError) return false;
     throw error;

@@ -2,8 +2,14 @@ import type { Deps, EndingDeps, SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { finalizeMs, reaperSlackMs } from "../limits.ts";
 import type { GitCredential } from "../ports.ts";
-import { afterEnd } from "./after-end.ts";
-import { decidePushed, decideRunnerAction, type RunnerEnd } from "./decide.ts";
+import {
+  decidePushed,
+  decideRunnerAction,
+  isPushGivenUp,
+  type RunnerEnd,
+  terminateBackoffMs,
+} from "./decide.ts";
+import { ended, requestFollowUp } from "./follow-up.ts";
 import { when } from "./guards.ts";
 import { proveDeath } from "./prove.ts";
 import { wasReported } from "./read.ts";
@@ -68,14 +74,38 @@ export async function settleReported(
   return (await settle(deps, task, state, "runner")) ? "done" : "stop";
 }
 
-/** Nobody has told what became of a push: its runner is ended first, then the remote is asked. It is never repeated. */
+/**
+ * Nobody has told what became of a push: its runner is ended first, then the remote is asked. The push is never repeated.
+ * A remote that does not answer is asked again until a bound; then the turn ends with the outcome unknown.
+ */
 export async function settleTimedOut(deps: EndingDeps, task: Task, by: Actor): Promise<void> {
-  if (task.state.status !== "finalizing" || !task.repo) return;
-  if (!(await proveDeath(deps, task))) throw new AppError("internal", "The runner could not be ended.");
-  const { push } = task.state;
-  const commit = await deps.git.readBranch(task.repo.url, push.branch, openSecrets(deps.sealer, task).git);
-  const state = decidePushed(push, commit === push.commit ? "pushed" : "timed out", deps.clock.now());
-  await settle(deps, task, state, by);
+  const { clock, store, timers } = deps;
+  const { turn, state } = task;
+  if (state.status !== "finalizing") return;
+  const { attempts = 0, push, finalizeBy } = state;
+  const againMs = terminateBackoffMs(attempts + 1);
+  const recorded = await store.changeTask(task.id, when.nextAttempt(turn, "finalizing", attempts), {
+    set: { state: { ...state, attempts: attempts + 1 }, dueAt: clock.now() + againMs + reaperSlackMs },
+  });
+  if (!recorded.won) return;
+  await timers.arm({ kind: "finalize", taskId: task.id, turn }, againMs).catch(() => {});
+  if (!(await proveDeath(deps, task, attempts + 1))) return;
+  const found = await readOutcome(deps, task, push);
+  if (found === "unknown" && !isPushGivenUp(finalizeBy, clock.now())) return;
+  await settle(deps, task, decidePushed(push, found, clock.now()), by);
+}
+
+async function readOutcome(
+  { git, sealer }: EndingDeps,
+  task: Task,
+  { branch, commit }: Push,
+): Promise<"pushed" | "timed out" | "unknown"> {
+  try {
+    const found = await git.readBranch(task.repo?.url ?? "", branch, openSecrets(sealer, task).git);
+    return found === commit ? "pushed" : "timed out";
+  } catch {
+    return "unknown";
+  }
 }
 
 function endOf(state: TaskState | undefined): "stopped" | "timed_out" | "other" {
@@ -84,12 +114,9 @@ function endOf(state: TaskState | undefined): "stopped" | "timed_out" | "other" 
 }
 
 async function settle(deps: Deps, task: Task, state: TaskState, by: Actor): Promise<boolean> {
-  const outcome = await deps.store.changeTask(task.id, when.finalizing(task.turn), {
-    set: { state },
-    remove: ["sealed", "dueAt"],
-    phase: { turn: task.turn, status: state.status, at: deps.clock.now(), by },
-  });
-  if (outcome.won) await afterEnd(deps, outcome.item);
+  const change = ended(task.turn, state, deps.clock.now(), by);
+  const outcome = await deps.store.changeTask(task.id, when.finalizing(task.turn), change);
+  if (outcome.won) await requestFollowUp(deps, outcome.item);
   return outcome.won;
 }
 

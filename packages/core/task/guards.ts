@@ -8,7 +8,7 @@ export const when = {
   /**
    *   claimed        renewed        renewed         until
    *   ───┬──────────────┬──────────────┬──────────────┬──────────►
-   *      │ the worker that claimed it, alone          │ any worker
+   *      │ only the worker that claimed it            │ any worker
    */
   claimRanOut: (turn: number, now: number): TaskGuard => ({
     turn,
@@ -33,7 +33,7 @@ export const when = {
     outputSeq: lastSeq,
   }),
 
-  /** The one write that stop and finalize race for: whoever is second finds another status. */
+  /** The one write that stop and finalize race for: the second finds another status. */
   mayFinalize: (turn: number, now: number): TaskGuard => ({ turn, status: ["running"], deadlineAfter: now }),
 
   finalizing: (turn: number): TaskGuard => ({ turn, status: ["finalizing"] }),
@@ -44,10 +44,20 @@ export const when = {
 
   stopping: (turn: number): TaskGuard => ({ turn, status: ["stopping"] }),
 
+  /** Of all that mean to make the next attempt at an end, one records it and makes it. */
+  nextAttempt: (turn: number, status: "stopping" | "finalizing", attempts: number): TaskGuard => ({
+    turn,
+    status: [status],
+    attempts,
+  }),
+
+  /** The task as the reaper read it: of two reapers one goes on. */
+  dueAsRead: (turn: number, dueAt: number): TaskGuard => ({ turn, status: statuses, dueAt }),
+
   ended: (turn: number): TaskGuard => ({ turn, status: terminalStatuses }),
 
   any: (turn: number): TaskGuard => ({ turn, status: statuses }),
 
-  /** Whatever the task is doing by now. */
-  uncounted: (turn: number, counted: number): TaskGuard => ({ turn, status: statuses, uncounted: counted }),
+  /** The turn has ended, and nobody has followed its end up yet. */
+  notFollowedUp: (turn: number): TaskGuard => ({ turn, status: terminalStatuses, uncounted: turn }),
 } as const;

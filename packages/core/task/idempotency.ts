@@ -3,26 +3,27 @@ import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { idempotencyMs } from "../limits.ts";
 
-/** The task this key already stands for, or the one now planned: written first, so a retry goes on where we stopped. */
+/** The task id this key already stands for, or the planned one: it is written first, so that a retry resumes the start. */
 export async function plannedBefore(
   { store, clock }: Deps,
   scope: string,
   request: unknown,
-  planned: { taskId: string; turn: number },
-): Promise<{ taskId: string; turn: number }> {
-  const requestHash = createHash("sha256").update(canonical(request)).digest("base64");
+  taskId: string,
+): Promise<string> {
+  const requestHash = hashOf(request);
   const expiresAt = clock.now() + idempotencyMs;
-  const { item } = await store.claimIdempotencyKey(scope, { ...planned, requestHash, expiresAt });
+  const { item } = await store.claimIdempotencyKey(scope, { taskId, turn: 1, requestHash, expiresAt });
   if (!item) throw new AppError("internal", "The idempotency key could not be read.");
-  if (item.requestHash === requestHash) return item;
+  if (item.requestHash === requestHash) return item.taskId;
   throw new AppError("idempotency_conflict", "The idempotency key was used before, with another body.");
 }
 
-/** JSON with its names in order, so that the same request written otherwise is the same request. */
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_key, part: unknown) =>
+/** Of JSON with its names in order, so that the same request written differently is the same request. */
+export function hashOf(request: unknown): string {
+  const canonical = JSON.stringify(request, (_key, part: unknown) =>
     part !== null && typeof part === "object" && !Array.isArray(part)
       ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
       : part,
   );
+  return createHash("sha256").update(canonical).digest("base64");
 }

@@ -1,12 +1,13 @@
 import { createHash } from "node:crypto";
 import type { AgentAccess, LaunchDeps } from "../deps.ts";
 import { SetupError } from "../errors.ts";
-import { tokenSlackMs } from "../limits.ts";
+import { activityCapMs, tokenSlackMs } from "../limits.ts";
 import type { ReplaceReason, Room } from "../ports.ts";
 import { runningDueAt } from "./decide.ts";
 import { when } from "./guards.ts";
 import { type Memory, remember } from "./memory.ts";
 import type { Progress } from "./progress.ts";
+import { promptOf } from "./prompt.ts";
 import type { Notice, SandboxUse, Task } from "./schema.ts";
 import { openSecrets } from "./secrets.ts";
 
@@ -44,18 +45,20 @@ export async function launch(
     return result;
   };
   const access = accessOf(deps, task);
-  const memory = await remember(deps, task, room);
+  const [memory, prompt] = await Promise.all([remember(deps, task, room), promptOf(store, task)]);
   const files = [
     { path: `${runDir}/runner.mjs`, content: deps.runner },
-    { path: `${runDir}/prompt`, content: `${memory.replay ?? ""}${task.prompt}` },
+    { path: `${runDir}/prompt`, content: `${memory.replay ?? ""}${prompt}` },
     // Whose sandbox it now is, for a sweep of the turn before that comes late.
     { path: `${runDirs}/current`, content: `${runDir.slice(runDirs.length + 1)}\n` },
   ];
   const inactivity = { kind: "inactivity", taskId: task.id, turn: task.turn } as const;
   const [turn, agentEnv] = await Promise.all([
-    turnOf(deps, task, runDir),
+    turnOf(deps, task, prompt, runDir),
     guard(deps, task, room, access),
-    store.putPrompt(task.id, task.turn, task.prompt, task.expiresAt),
+    // For the turns to come: a long one is stored already.
+    task.prompt !== undefined &&
+      store.putPrompt(task.id, { turn: task.turn, key: task.turnKey }, prompt, task.expiresAt),
     progress("launching", `The runner, for agent ${task.agent}.`),
     refreshEnvironment(deps, task, room, progress),
     timed("upload", provider.writeFiles(sandbox, files)),
@@ -67,7 +70,7 @@ export async function launch(
 
   const now = clock.now();
   const use = useOf(room, steps);
-  // Only by whoever has the claim: another's sandbox may be one that was given up since, and a stop would look in it.
+  // Only under our own claim. Another worker may have given this sandbox up since; a stop would then look in the wrong one.
   const running = await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
     set: {
       state: { status: "running", commandId },
@@ -180,7 +183,7 @@ async function refreshEnvironment(
 }
 
 /** What the runner is told. It goes with the launch, so that it is on no disk and in no argument. */
-async function turnOf(deps: LaunchDeps, task: Task, runDir: string) {
+async function turnOf(deps: LaunchDeps, task: Task, prompt: string, runDir: string) {
   const { config, clock, sealer, flags, callbackUrl } = deps;
   const endsSilence = await flags.isOn("ENABLE_INACTIVITY_TIMEOUT", task.userId);
   const maxDurationMs = Math.max(task.deadlineAt - clock.now(), 1);
@@ -196,14 +199,15 @@ async function turnOf(deps: LaunchDeps, task: Task, runDir: string) {
     cwd: task.repo ? cloneName(task.repo.url) : ".",
     maxDurationMs,
     inactivityMs: endsSilence ? task.limits.inactivityMs : maxDurationMs,
+    activityCapMs: endsSilence ? Math.max(activityCapMs, task.limits.inactivityMs) : maxDurationMs,
     maxOutputBytes: config.maxOutputBytes,
     env: openSecrets(sealer, task).env ?? {},
     ...(requestId !== undefined && { requestId }),
-    ...(task.repo && { repo: { ...task.repo, message: commitMessage(task) } }),
+    ...(task.repo && { repo: { ...task.repo, message: commitMessage(prompt) } }),
   };
 }
 
-function commitMessage({ prompt }: Task): string {
+function commitMessage(prompt: string): string {
   const [first = ""] = prompt.trim().split("\n");
   return first.length > 72 ? `${first.slice(0, 71)}…` : first;
 }

@@ -1,3 +1,4 @@
+import { cutTo } from "../bounds.ts";
 import type { Deps } from "../deps.ts";
 import { replayMaxBytes, replayPartMaxBytes } from "../limits.ts";
 import type { Room } from "../ports.ts";
@@ -35,7 +36,9 @@ function lostOf(room: Room, turn: number, conversation: boolean): Memory["lost"]
 
 /** The newest turns that fit, oldest first, with a word to the agent that this is not its own memory. */
 async function replayOf(deps: Deps, task: Task): Promise<string | undefined> {
-  const prompts = await deps.store.readPrompts(task.id, task.turn);
+  const asked = await deps.store.readPrompts(task.id, task.turn);
+  // Requests that lost the race for a turn left their prompts behind.
+  const prompts = asked.filter(({ turn, key }) => key === task.past.find((past) => past.turn === turn)?.key);
   const turns: string[] = [];
   let bytes = 0;
   for (const { turn, prompt } of prompts.toReversed()) {
@@ -70,8 +73,5 @@ async function answerOf({ store }: Deps, task: Task, turn: number): Promise<stri
 }
 
 function cut(text: string): string {
-  const bytes = Buffer.from(text);
-  return bytes.length <= replayPartMaxBytes
-    ? text
-    : `${bytes.subarray(0, replayPartMaxBytes).toString("utf8")}… (cut)`;
+  return cutTo(replayPartMaxBytes, text, "… (cut)");
 }

@@ -2,7 +2,7 @@ import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import type { OutputBatch } from "../event/schema.ts";
 import { countTold } from "../metrics/count.ts";
-import { causes, decideRunnerAction, type RunnerAction } from "./decide.ts";
+import { causes, decideRunnerAction, isNewSign, type RunnerAction, signOfLife } from "./decide.ts";
 import { beginStopping } from "./end.ts";
 import { when } from "./guards.ts";
 import { type AgentReport, reported } from "./report.ts";
@@ -28,13 +28,20 @@ export async function takeOutput(
   await store.putRecord(taskId, { kind: "output", turn, seq, chunks }, task.expiresAt);
   const now = clock.now();
   const outcome = await store.changeTask(taskId, when.readyForBatch(turn, seq), {
-    set: { outputSeq: seq, lastActivityAt: now, ...reported(task, report, now) },
+    set: {
+      outputSeq: seq,
+      ...signOfLife(task, { lastActivityAt: now }, now),
+      ...reported(task, report, now),
+    },
   });
   if (!outcome.won) return await answer(deps, outcome.item, turn);
   return await withinBudget(deps, outcome.item);
 }
 
-/** A beat asks whether to go on; an agent that waits for its model or a tool is not silent. */
+/**
+ * A beat asks whether to go on. An agent that waits for its model or a tool is not silent; but a beat is written only
+ * where it changes something that matters, and never past the cap on silent work.
+ */
 export async function takeBeat(
   deps: Deps,
   { taskId, turn }: Turn,
@@ -42,12 +49,15 @@ export async function takeBeat(
   report: AgentReport = {},
 ): Promise<RunnerAction> {
   const { store, clock } = deps;
-  const seen = await store.getTask(taskId);
+  const known = await store.getTask(taskId);
   const now = clock.now();
-  const news = seen ? reported(seen, report, now) : {};
-  const isNews = activity !== "none" || Object.keys(news).length > 0;
-  const set = { ...(activity !== "none" && { lastActivityAt: now }), ...news };
-  const task = isNews ? (await store.changeTask(taskId, when.running(turn), { set })).item : seen;
+  const isSign = known !== undefined && activity !== "none" && isNewSign(known, now);
+  const set = known && {
+    ...(isSign && signOfLife(known, { aliveAt: now }, now)),
+    ...reported(known, report, now),
+  };
+  const isNews = set !== undefined && Object.keys(set).length > 0;
+  const task = isNews ? (await store.changeTask(taskId, when.running(turn), { set })).item : known;
   const action = decideRunnerAction(task, turn);
   return action === "continue" && task ? await withinBudget(deps, task) : await answer(deps, task, turn);
 }
@@ -57,7 +67,7 @@ async function withinBudget(deps: Deps, task: Task): Promise<RunnerAction> {
   const { maxCostUsd } = task.limits;
   const costUsd = (task.usage?.costUsd ?? 0) + (task.pastUsage?.costUsd ?? 0);
   if (maxCostUsd === undefined || costUsd <= maxCostUsd || task.state.status !== "running") return "continue";
-  const stopping = await beginStopping(deps, task, causes.budget, "runner");
+  const { task: stopping } = await beginStopping(deps, task, causes.budget, "runner");
   await deps.timers.arm({ kind: "terminate", taskId: task.id, turn: task.turn }, 0);
   return await answer(deps, stopping, task.turn);
 }

@@ -1,10 +1,10 @@
 import type { LaunchDeps } from "../deps.ts";
 import { NoRoomError, ProviderError, SetupError } from "../errors.ts";
-import { claimMs, claimRenewMs, sandboxSlackMs } from "../limits.ts";
+import { claimMs, claimRenewMs, sandboxSlackMs, takeOversKept } from "../limits.ts";
 import type { Room } from "../ports.ts";
-import { forgetSandbox } from "../session/release.ts";
+import { forgetSandbox, mustProbe } from "../session/release.ts";
 import { decideClaim, givenBack, isClaimedBy, retryDelayMs } from "./decide.ts";
-import { endTurn, failTurn } from "./end.ts";
+import { endTurn } from "./end.ts";
 import { when } from "./guards.ts";
 import { launch } from "./launch.ts";
 import { createProgress, type Progress } from "./progress.ts";
@@ -16,13 +16,14 @@ export async function provision(
   { taskId, turn, attempt = 0 }: { taskId: string; turn: number; attempt?: number },
 ): Promise<void> {
   const claimId = deps.ids.claim();
-  const task = await claim(deps, taskId, turn, claimId);
-  if (!task) return;
+  const claimed = await claim(deps, taskId, turn, claimId);
+  if (!claimed) return;
 
+  const { task } = claimed;
   const progress = createProgress(deps, task);
-  const attempted: Attempt = { task, claimId, attempt, room: undefined };
+  const attempted: Attempt = { ...claimed, claimId, attempt, room: undefined };
   try {
-    await carryOut(deps, attempted, progress);
+    await giveSandboxAndLaunch(deps, attempted, progress);
   } catch (error) {
     await recover(deps, attempted, error, progress);
   }
@@ -30,6 +31,8 @@ export async function provision(
 
 interface Attempt {
   task: Task;
+  /** Nobody can have armed the turn's deadline: this is its first worker, or takes over from one that died. */
+  isFirst: boolean;
   claimId: string;
   /** How often it was tried before. */
   attempt: number;
@@ -37,15 +40,15 @@ interface Attempt {
   room: Room | undefined;
 }
 
-/** The claim is renewed no longer than this takes: whoever gives it back must not find it renewed behind him. */
-async function carryOut(deps: LaunchDeps, attempted: Attempt, progress: Progress): Promise<void> {
-  const { task, claimId } = attempted;
+/** The claim is renewed only while this runs: a claim that was given back must not be renewed afterwards. */
+async function giveSandboxAndLaunch(deps: LaunchDeps, attempted: Attempt, progress: Progress): Promise<void> {
+  const { task, claimId, isFirst } = attempted;
   const { id: taskId, turn, userId, sessionKey, deadlineAt } = task;
   await using _renewal = renewClaim(deps, task, claimId);
-  const armed = deps.timers.arm({ kind: "deadline", taskId, turn }, deadlineAt - deps.clock.now());
-  // It is waited for below, before anything is launched; should the room fail first, that is the error.
+  const deadline = { kind: "deadline", taskId, turn } as const;
+  const armed = isFirst ? deps.timers.arm(deadline, deadlineAt - deps.clock.now()) : Promise.resolve();
   armed.catch(() => {});
-  const room = await deps.sessions.getRoom({
+  const wanted = deps.sessions.getRoom({
     userId,
     sessionKey,
     until: deadlineAt + sandboxSlackMs,
@@ -53,57 +56,81 @@ async function carryOut(deps: LaunchDeps, attempted: Attempt, progress: Progress
     isWanted: async () => isClaimedBy(await deps.store.getTask(taskId), turn, claimId),
     progress,
   });
+  const room = await wanted.catch(async (error: unknown) => {
+    // The worker that comes after a claim was given back relies on the timer. If it was not armed, that is the error: the
+    // claim is not given back, and who takes over arms it.
+    await armed;
+    throw error;
+  });
   if (room === "unwanted") return;
-  if (room === "not the holder")
-    return await failTurn(deps, task, when.claimedBy(turn, claimId), lostSession, "worker");
+  if (room === "not the holder") {
+    const cause = { outcome: "failed", error: lostSession } as const;
+    await endTurn(deps, task, cause, "worker", when.claimedBy(turn, claimId));
+    return;
+  }
   attempted.room = room;
   await armed;
   await launch(deps, task, claimId, room, progress);
 }
 
-/** Mostly the turn waits for just this: it is claimed unread, and only looked at where it was not. */
+/** Optimistic: mostly the turn waits for just this message, so it is read only where the write loses. */
 async function claim(
   deps: LaunchDeps,
   taskId: string,
   turn: number,
   claimId: string,
-): Promise<Task | undefined> {
+): Promise<{ task: Task; isFirst: boolean } | undefined> {
   const { store, clock, work } = deps;
   const now = clock.now();
   const state = { status: "provisioning", claim: { id: claimId, until: now + claimMs } } as const;
   const set = { state, dueAt: now + claimMs };
   const phase = { turn, status: "provisioning", at: now, by: "worker" } as const;
   const claimed = await store.changeTask(taskId, when.queued(turn), { set, phase });
-  if (claimed.won) return claimed.item;
+  if (claimed.won) return { task: claimed.item, isFirst: true };
 
-  const verdict = decideClaim(claimed.item, turn, now);
-  if (verdict.kind === "nothing") return undefined;
-  if (verdict.kind === "wait") {
-    await work.send({ kind: "provision", taskId, turn }, verdict.ms);
-    return undefined;
+  const verdict = decideClaim(claimed.item, turn, claimId, now);
+  switch (verdict.kind) {
+    case "nothing":
+      return undefined;
+    case "mine":
+      return claimed.item && { task: claimed.item, isFirst: true };
+    case "wait":
+      await work.send({ kind: "provision", taskId, turn }, verdict.ms);
+      return undefined;
+    case "take over": {
+      // A retry is no new phase: a turn that waits for hours would grow its item without bound.
+      const isNoted = !verdict.isRetry && takeOversOf(claimed.item) < takeOversKept;
+      const noted = isNoted ? { phase: { ...phase, note: "taken over from a worker that died" } } : {};
+      const taken = await store.changeTask(taskId, when.claimRanOut(turn, now), { set, ...noted });
+      return taken.won ? { task: taken.item, isFirst: !verdict.isRetry } : undefined;
+    }
   }
-  const note = verdict.isRetry ? "tried again" : "taken over from a worker that died";
-  const change = { set, phase: { ...phase, note } };
-  const takenOver = await store.changeTask(taskId, when.claimRanOut(turn, now), change);
-  return takenOver.won ? takenOver.item : undefined;
+}
+
+function takeOversOf(task: Task | undefined): number {
+  return (
+    task?.phases.filter(({ turn, status }) => turn === task.turn && status === "provisioning").length ?? 0
+  );
 }
 
 /** Holds the claim for as long as this worker lives. A renewal that loses means the turn has gone on without us. */
 function renewClaim({ store, clock }: LaunchDeps, task: Task, claimId: string): AsyncDisposable {
   const done = new AbortController();
+  const renew = async (): Promise<boolean> => {
+    const until = clock.now() + claimMs;
+    const outcome = await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
+      set: { state: { status: "provisioning", claim: { id: claimId, until } }, dueAt: until },
+    });
+    return outcome.won;
+  };
   const renewing = (async () => {
     for (;;) {
       await clock.sleep(claimRenewMs, done.signal);
       if (done.signal.aborted) return;
-      const until = clock.now() + claimMs;
-      const outcome = await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
-        set: { state: { status: "provisioning", claim: { id: claimId, until } }, dueAt: until },
-      });
-      if (!outcome.won) return;
+      // One write that fails only shortens the claim: the next renewal may still be in time.
+      if (!(await renew().catch(() => true))) return;
     }
-  })().catch(() => {
-    // A failed renewal only shortens the claim; whoever takes it over finds what this worker made.
-  });
+  })();
   return {
     async [Symbol.asyncDispose]() {
       done.abort();
@@ -113,9 +140,9 @@ function renewClaim({ store, clock }: LaunchDeps, task: Task, claimId: string): 
 }
 
 /**
- * What the provider refuses, or the setup can not do, will not get better, and ends the turn: with proof, once it had
- * a sandbox, in which an earlier worker may have launched it. What is gone is forgotten, so that the next try makes
- * another. All else is tried again, by whichever worker, until the deadline ends it.
+ * What the provider refuses, or the setup cannot do, will not get better, and ends the turn: with proof, because an
+ * earlier worker may have launched it before it died. A sandbox that is gone is forgotten, so that the next try makes
+ * another; one that stopped is resumed by the next try. All else is tried again, by any worker, until the deadline.
  */
 async function recover(
   deps: LaunchDeps,
@@ -128,21 +155,21 @@ async function recover(
   const isRefused =
     error instanceof SetupError || (error instanceof ProviderError && error.kind === "refused");
   if (isRefused) {
-    const refused = { code: "provision_failed", detail: error.message } as const;
-    const mine = when.claimedBy(turn, claimId);
-    if (room) await endTurn(deps, task, { outcome: "failed", error: refused }, "worker", mine);
-    else await failTurn(deps, task, mine, refused, "worker");
+    const cause = { outcome: "failed", error: { code: "provision_failed", detail: error.message } } as const;
+    await endTurn(deps, task, cause, "worker", when.claimedBy(turn, claimId));
     return;
   }
   if (!(error instanceof ProviderError || error instanceof NoRoomError)) throw error;
 
-  const isGone = error instanceof ProviderError && (error.kind === "gone" || error.kind === "stopped");
-  if (room && isGone) await forgetSandbox(deps, task, room);
-  if (error instanceof ProviderError && !isGone) metrics.count("health_unknown");
-  if (isGone && attempt >= loopAttempts) metrics.count("reinstall_loop");
+  const kind = error instanceof ProviderError ? error.kind : undefined;
+  const isOver = kind === "gone" || kind === "stopped";
+  if (room && kind === "gone") await forgetSandbox(deps, task, room);
+  if (room && kind === "stopped") await mustProbe(deps, task, room);
+  if (kind !== undefined && !isOver) metrics.count("health_unknown");
+  if (isOver && attempt >= loopAttempts) metrics.count("reinstall_loop");
   const askedMs = error instanceof ProviderError ? error.retryAfterMs : undefined;
-  // What was found gone is replaced at once, within the same turn; only what can not be had now is waited for.
-  const delayMs = isGone && attempt === 0 ? 0 : retryDelayMs(attempt, taskId, askedMs);
+  // What was found gone or stopped is replaced or resumed at once; only what cannot be had now is waited for.
+  const delayMs = isOver && attempt === 0 ? 0 : retryDelayMs(attempt, taskId, askedMs);
   await progress("retrying", describe(error, delayMs));
   const until = clock.now();
   await store.changeTask(taskId, when.claimedBy(turn, claimId), {
@@ -155,9 +182,10 @@ async function recover(
 }
 
 function describe(error: ProviderError | NoRoomError, delayMs: number): string {
-  const again = delayMs === 0 ? "another is made" : `trying again in ${Math.ceil(delayMs / 1000)} s`;
-  if (error instanceof NoRoomError) return `${error.message} It waits for one; ${again}.`;
-  if (error.kind === "gone" || error.kind === "stopped") return `The sandbox is gone; ${again}.`;
+  const again = delayMs === 0 ? "trying again at once" : `trying again in ${Math.ceil(delayMs / 1000)} s`;
+  if (error instanceof NoRoomError) return `${error.message} The turn waits for one; ${again}.`;
+  if (error.kind === "gone") return `The sandbox is gone; ${again}, in another.`;
+  if (error.kind === "stopped") return `The sandbox stopped; ${again}, with its files.`;
   return `The provider is not available (${error.kind}); ${again}.`;
 }
 

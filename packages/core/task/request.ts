@@ -1,8 +1,23 @@
 import * as z from "zod/mini";
-import { envMaxBytes, envMaxNames, metadataMaxKeys, promptMaxBytes } from "../limits.ts";
+import { AppError } from "../errors.ts";
+import {
+  envMaxBytes,
+  envMaxNames,
+  hostMaxLength,
+  hostsMax,
+  metadataKeyMaxLength,
+  metadataMaxKeys,
+  metadataValueMaxLength,
+  promptMaxBytes,
+  repoUrlMaxLength,
+  webhookUrlMaxLength,
+} from "../limits.ts";
 import { agents, type Limits } from "./schema.ts";
 
 const day = 24 * 60 * 60 * 1000;
+
+/** A millionth of a dollar; the table cannot store numbers that are very much smaller. */
+const costMinUsd = 0.000001;
 
 /** Not `.` nor `..` alone: in a path they are not what they say. */
 export const sessionKeySchema = z.string().check(
@@ -12,7 +27,8 @@ export const sessionKeySchema = z.string().check(
 );
 
 /** What no program can be given as an argument, a variable or a script. */
-export const withoutNul = z.regex(/^[^\0]*$/, { error: "must not have a NUL character" });
+// biome-ignore lint/suspicious/noControlCharactersInRegex: written so that every reader of the document understands it.
+export const withoutNul = z.regex(/^[^\u0000]*$/, { error: "must not have a NUL character" });
 
 export const promptSchema = z.lazy(() =>
   z.string().check(
@@ -29,18 +45,30 @@ export const requestLimitsSchema = z.lazy(() =>
     z.strictObject({
       maxDurationMs: z.int().check(z.minimum(1000), z.maximum(day)),
       inactivityMs: z.int().check(z.minimum(1000), z.maximum(day)),
-      maxCostUsd: z.number().check(z.positive(), z.maximum(10_000)),
+      maxCostUsd: z.number().check(z.minimum(costMinUsd), z.maximum(10_000)),
     }),
   ),
 );
 
-/** The limits a turn has: what is asked for, over what it would have. */
+/**
+ * The limits a turn has: what is asked for, over what it would have. A turn cannot outlive its sandbox, so a duration
+ * beyond the plan's maximum life is refused; a default beyond it is cut to it.
+ */
 export function limitsFrom(
   asked: z.infer<typeof requestLimitsSchema> | undefined,
-  otherwise: Limits,
+  { maxDurationMs, inactivityMs, maxCostUsd, sandboxMaxMs }: Limits & { sandboxMaxMs: number },
 ): Limits {
-  const given = Object.entries(asked ?? {}).filter(([, value]) => value !== undefined);
-  return { ...otherwise, ...Object.fromEntries(given) };
+  if ((asked?.maxDurationMs ?? 0) > sandboxMaxMs) {
+    const message = `must be at most ${sandboxMaxMs}: no sandbox lives longer than that here`;
+    const path = "limits.maxDurationMs";
+    throw new AppError("invalid_request", `${path}: ${message}`, { issues: [{ path, message }] });
+  }
+  const budget = asked?.maxCostUsd ?? maxCostUsd;
+  return {
+    maxDurationMs: asked?.maxDurationMs ?? Math.min(maxDurationMs, sandboxMaxMs),
+    inactivityMs: asked?.inactivityMs ?? inactivityMs,
+    ...(budget !== undefined && { maxCostUsd: budget }),
+  };
 }
 
 const envSchema = z.lazy(() =>
@@ -63,11 +91,16 @@ const envSchema = z.lazy(() =>
 );
 
 const metadataSchema = z.lazy(() =>
-  z.record(z.string().check(z.minLength(1), z.maxLength(64)), z.string().check(z.maxLength(512))).check(
-    z.refine((data) => Object.keys(data).length <= metadataMaxKeys, {
-      error: `must have ${metadataMaxKeys} keys at the most`,
-    }),
-  ),
+  z
+    .record(
+      z.string().check(z.minLength(1), z.maxLength(metadataKeyMaxLength)),
+      z.string().check(z.maxLength(metadataValueMaxLength)),
+    )
+    .check(
+      z.refine((data) => Object.keys(data).length <= metadataMaxKeys, {
+        error: `must have ${metadataMaxKeys} keys at the most`,
+      }),
+    ),
 );
 
 /** What git takes for a branch, less what nobody needs. */
@@ -91,7 +124,7 @@ const credentialSchema = {
 const repoRequestSchema = z.lazy(() =>
   z.strictObject({
     url: z.url({ protocol: /^https?$/, error: "must be an https URL" }).check(
-      z.maxLength(1024),
+      z.maxLength(repoUrlMaxLength),
       z.refine((text) => !/^[a-z]+:\/\/[^/]*@/i.test(text), {
         error: "must not have a credential in it: send username and token",
       }),
@@ -108,7 +141,7 @@ const hostSchema = z.lazy(() =>
   z
     .string()
     .check(
-      z.maxLength(253),
+      z.maxLength(hostMaxLength),
       z.regex(/^(\*|(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)$/, { error: "must be a host's name, or *" }),
     ),
 );
@@ -125,10 +158,12 @@ export const startRequestSchema = z
       env: z.optional(envSchema),
       webhook: z.optional(
         z.strictObject({
-          url: z.url({ protocol: /^https?$/, error: "must be an https URL" }).check(z.maxLength(2048)),
+          url: z
+            .url({ protocol: /^https?$/, error: "must be an https URL" })
+            .check(z.maxLength(webhookUrlMaxLength)),
         }),
       ),
-      network: z.optional(z.strictObject({ allow: z.array(hostSchema).check(z.maxLength(50)) })),
+      network: z.optional(z.strictObject({ allow: z.array(hostSchema).check(z.maxLength(hostsMax)) })),
       metadata: z.optional(metadataSchema),
     }),
   )

@@ -6,13 +6,14 @@ import type { GitCredential } from "../ports.ts";
 import { takeLease } from "../session/lease.ts";
 import { queuedDueAt } from "./decide.ts";
 import { plannedBefore } from "./idempotency.ts";
+import { inlinePrompt, storePrompt } from "./prompt.ts";
 import { limitsFrom, type StartRequest } from "./request.ts";
-import type { Repo, Task } from "./schema.ts";
+import type { Limits, Repo, Task } from "./schema.ts";
 import { sealSecrets } from "./secrets.ts";
 
 /**
- * Starts a task: the session's lease, then the task, then the work message. A crash after the lease leaves one on a
- * task that does not exist, free after a grace; a crash after the task is found through its `dueAt`.
+ * Starts a task: the session's lease, then the prompt, then the task, then the work message. A crash after the lease
+ * leaves one on a task that does not exist, free after a grace; a crash after the task is found through its `dueAt`.
  */
 export async function start(
   deps: SealingDeps,
@@ -22,13 +23,14 @@ export async function start(
 ): Promise<Task> {
   if (request.repo) checkHost(request.repo.url, "repo.url", deps.config.allowPrivateHosts);
   if (request.webhook) checkHost(request.webhook.url, "webhook.url", deps.config.allowPrivateHosts);
-  const planned = { taskId: deps.ids.task(), turn: 1 };
-  const { taskId } = idempotencyKey
+  const limits = limitsFrom(request.limits, deps.config);
+  const planned = deps.ids.task();
+  const taskId = idempotencyKey
     ? await plannedBefore(deps, `${userId}#start#${idempotencyKey}`, request, planned)
     : planned;
   const sessionKey = request.sessionKey ?? "default";
 
-  const existing = taskId === planned.taskId ? undefined : await deps.store.getTask(taskId);
+  const existing = taskId === planned ? undefined : await deps.store.getTask(taskId);
   if (existing) {
     // The first try may have died before it asked for a worker; asking twice does no harm.
     if (existing.state.status === "queued")
@@ -36,8 +38,10 @@ export async function start(
     return existing;
   }
 
-  await takeLease(deps, { userId, sessionKey }, { taskId, turn: 1 });
-  const outcome = await deps.store.createTask(newTask(deps, userId, taskId, sessionKey, request));
+  const task = newTask(deps, userId, taskId, sessionKey, request, limits);
+  await takeLease(deps, { userId, sessionKey }, { taskId, turn: 1, until: task.deadlineAt });
+  await storePrompt(deps.store, task, request.prompt);
+  const outcome = await deps.store.createTask(task);
   if (!outcome.item) throw new AppError("internal", "The task could not be written.");
   if (outcome.won) deps.metrics.count("turn_queued", 1, { verb: "start" });
   await deps.work.send({ kind: "provision", taskId, turn: 1 });
@@ -50,17 +54,16 @@ function newTask(
   id: string,
   sessionKey: string,
   request: StartRequest,
+  limits: Limits,
 ): Task {
   const { config, clock, sealer } = deps;
   const now = clock.now();
-  const { maxDurationMs, inactivityMs } = config;
-  const limits = limitsFrom(request.limits, { maxDurationMs, inactivityMs });
   return {
     id,
     userId,
     sessionKey,
     agent: request.agent ?? config.defaultAgent,
-    prompt: request.prompt,
+    ...inlinePrompt(request.prompt),
     keepAlive: request.keepAlive ?? true,
     limits,
     metadata: request.metadata ?? {},

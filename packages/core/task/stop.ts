@@ -16,7 +16,7 @@ export async function stop(deps: SandboxDeps, userId: string, id: string): Promi
   metrics.count("stop_lookup_ms", clock.now() - askedAt);
   if (!(await flags.isOn("ENABLE_DB_BACKED_STOP", userId))) {
     // Only the runner is told, when it next asks; the timer finds the proof afterwards.
-    const stopping = await beginStopping(deps, task, causes.stopped, "api");
+    const { task: stopping } = await beginStopping(deps, task, causes.stopped, "api");
     await timers.arm({ kind: "terminate", taskId: id, turn: task.turn }, runnerHearsInMs);
     return refuseFinalizing(stopping);
   }

@@ -1,15 +1,15 @@
-import { usageOf } from "../cost/decide.ts";
-import { countUsage } from "../cost/index.ts";
 import type { EndingDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
+import { silenceRetryMs } from "../limits.ts";
 import { countLateness } from "../metrics/count.ts";
 import type { Timer } from "../ports.ts";
-import { causes, type DueAction, decideSilence, decideTimer, runningDueAt } from "./decide.ts";
+import { causes, type DueAction, decideSilence, decideTimer, runningDueAt, silentAt } from "./decide.ts";
 import { endTurn, failTurn, terminate } from "./end.ts";
 import { settleTimedOut } from "./finalize.ts";
+import { followUp } from "./follow-up.ts";
 import { when } from "./guards.ts";
 import { runDirOf } from "./launch.ts";
-import type { Actor, Task } from "./schema.ts";
+import { type Actor, commandOf, type Task } from "./schema.ts";
 
 /** A timer fires: reads, decides, and does nothing, waits on, or ends the turn. */
 export async function fireTimer(deps: EndingDeps, timer: Timer): Promise<void> {
@@ -36,16 +36,11 @@ export async function act(deps: EndingDeps, task: Task, action: DueAction, by: A
     case "terminate":
       await terminate(deps, task, by);
       return;
-    case "count":
-      return await countEnded(deps, task);
+    case "follow up":
+      return await followUp(deps, task);
     case "settle":
       return await settleTimedOut(deps, task, by);
   }
-}
-
-async function countEnded(deps: EndingDeps, task: Task): Promise<void> {
-  const usage = usageOf(task);
-  if (usage) await countUsage(deps, usage);
 }
 
 async function endOverdue(deps: EndingDeps, task: Task, by: Actor): Promise<void> {
@@ -54,38 +49,46 @@ async function endOverdue(deps: EndingDeps, task: Task, by: Actor): Promise<void
   await endTurn(deps, task, causes.deadline, by);
 }
 
-/** Asks the sandbox itself once, so that a lost callback is not taken for silence. */
+/**
+ * Looks into the sandbox before a silent turn is ended, so that a lost callback is not taken for silence. Only what is
+ * found there moves the turn's activity. A provider that does not answer is asked again; but at the cap on silent work
+ * the turn ends in any case.
+ */
 async function askBeforeEnding(deps: EndingDeps, task: Task, by: Actor): Promise<void> {
-  const { provider, clock, timers, flags, store, metrics } = deps;
+  const { provider, clock, flags, metrics } = deps;
   if (!task.sandbox || !(await flags.isOn("ENABLE_INACTIVITY_TIMEOUT", task.userId))) return;
+  const found = (what: string) => metrics.count("silence_asked", 1, { found: what });
   try {
-    const found = await provider.probe(task.sandbox.name);
-    if (found.health !== "healthy" || found.sandbox.sessionId !== task.sandbox.sessionId) {
-      metrics.count("silence_asked", 1, { found: "lost" });
+    const probed = await provider.probe(task.sandbox.name);
+    if (probed.health !== "healthy" || probed.sandbox.sessionId !== task.sandbox.sessionId) {
+      found("lost");
       return await failTurn(deps, task, when.running(task.turn), sandboxLost, by);
     }
-    const verdict = decideSilence(task, await provider.ask(task.sandbox, runDirOf(task)), clock.now());
-    metrics.count("silence_asked", 1, { found: verdict === "silent" ? "silent" : "alive" });
-    if (verdict === "silent") {
-      await endTurn(deps, task, causes.inactivity, by);
-      return;
-    }
-    await wakeLater(verdict.activeAt);
+    const report = await provider.ask(task.sandbox, runDirOf(task), commandOf(task).commandId);
+    const verdict = decideSilence(task, report, clock.now());
+    found(typeof verdict === "string" ? verdict.replace(" ", "_") : "alive");
+    if (typeof verdict !== "string") return await lookAgain(deps, { ...task, ...verdict }, verdict);
+    await endTurn(deps, task, verdict === "silent" ? causes.inactivity : causes.runnerLost, by);
   } catch (error) {
-    // No answer is no silence. The deadline still stands.
     if (!(error instanceof ProviderError)) throw error;
-    metrics.count("silence_asked", 1, { found: "no_answer" });
-    await wakeLater(clock.now());
+    found("no_answer");
+    const isHung = silentAt({ ...task, aliveAt: clock.now() }) <= clock.now();
+    if (isHung) await endTurn(deps, task, causes.inactivity, by);
+    else await lookAgain(deps, task, {});
   }
+}
 
-  async function wakeLater(activeAt: number): Promise<void> {
-    const seen = { ...task, lastActivityAt: Math.max(activeAt, task.lastActivityAt) };
-    await store.changeTask(task.id, when.running(task.turn), {
-      set: { lastActivityAt: seen.lastActivityAt, dueAt: runningDueAt(seen) },
-    });
-    const leftMs = seen.lastActivityAt + task.limits.inactivityMs - clock.now();
-    await timers.arm({ kind: "inactivity", taskId: task.id, turn: task.turn }, Math.max(leftMs, 1000));
-  }
+async function lookAgain(
+  { store, clock, timers }: EndingDeps,
+  task: Task,
+  evidence: Partial<Pick<Task, "lastActivityAt" | "aliveAt">>,
+): Promise<void> {
+  const now = clock.now();
+  const inMs = Math.max(silentAt(task) - now, Object.keys(evidence).length > 0 ? 1000 : silenceRetryMs);
+  await store.changeTask(task.id, when.running(task.turn), {
+    set: { ...evidence, dueAt: Math.max(runningDueAt(task), now + inMs) },
+  });
+  await timers.arm({ kind: "inactivity", taskId: task.id, turn: task.turn }, inMs);
 }
 
 const sandboxLost = { code: "sandbox_lost", detail: "The sandbox went away under the agent." } as const;

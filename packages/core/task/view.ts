@@ -1,4 +1,6 @@
 import * as z from "zod/mini";
+import type { Store } from "../ports.ts";
+import { promptOf } from "./prompt.ts";
 import {
   type AgentUsage,
   actors,
@@ -61,7 +63,12 @@ export const taskViewSchema = z
 
 export type TaskView = z.infer<typeof taskViewSchema>;
 
-export function viewTask(task: Task): TaskView {
+/** A task with its prompt, which may be in an item of its own. */
+export async function showTask(store: Store, task: Task): Promise<TaskView> {
+  return viewTask(task, await promptOf(store, task));
+}
+
+function viewTask(task: Task, prompt: string): TaskView {
   const { state } = task;
   return {
     id: task.id,
@@ -70,7 +77,7 @@ export function viewTask(task: Task): TaskView {
     agent: task.agent,
     sessionKey: task.sessionKey,
     keepAlive: task.keepAlive,
-    prompt: task.prompt,
+    prompt,
     limits: task.limits,
     metadata: task.metadata,
     sandbox: task.sandbox

@@ -1,23 +1,24 @@
-import type { Deps, LaunchDeps } from "../deps.ts";
-import { webhookRetryMs } from "../limits.ts";
+import { cutTo } from "../bounds.ts";
+import type { Deps, WebhookDeps } from "../deps.ts";
+import { noticeDetailMaxBytes, noticesMax, webhookRetryMs } from "../limits.ts";
 import { when } from "../task/guards.ts";
 import type { Task } from "../task/schema.ts";
 import { isTerminal } from "../task/schema.ts";
 import { addUsed } from "../task/view.ts";
 import type { WebhookEvent } from "./schema.ts";
 
-/** Has the end of a turn told to the address the task was started with, by a worker. */
+/** Has the end of a turn told to the address the task was started with. */
 export async function announce({ work }: Deps, task: Task): Promise<void> {
   const event = task.webhook && eventOf(task);
   if (event) await work.send({ kind: "webhook", taskId: task.id, turn: task.turn, event });
 }
 
 /**
- * Tells it, or sees to it that it is told later. A receiver that can not be reached for long has its message left among
- * the dead letters, and the task says so; one that must not be reached, or does not want it, only that.
+ * Tells it, or has it told later. When a receiver cannot be reached for long, the message ends among the dead letters
+ * and the task says so. When a receiver must not be reached, or does not want it, the task says so and that is all.
  */
-export async function deliver(
-  deps: LaunchDeps,
+export async function deliverWebhook(
+  deps: WebhookDeps,
   message: { taskId: string; turn: number; event: WebhookEvent; attempt?: number | undefined },
 ): Promise<void> {
   const { store, webhooks, work, sealer, metrics } = deps;
@@ -44,11 +45,13 @@ export async function deliver(
   if (outcome.kind === "failed") throw new Error(`webhook of ${taskId}/${turn}: ${outcome.detail}`);
 }
 
-/** Once a turn: the last tries come more than once. */
-async function tell({ store, clock }: LaunchDeps, task: Task, turn: number, detail: string): Promise<void> {
+/** Once a turn: the last tries come more than once. A task has room for so many notices; what is more is only counted. */
+async function tell({ store, clock }: WebhookDeps, task: Task, turn: number, detail: string): Promise<void> {
   const code = "webhook_failed";
-  if (task.notices.some((notice) => notice.code === code && notice.turn === turn)) return;
-  const notice = { code, detail: `The webhook could not be delivered: ${detail}.`, turn, at: clock.now() };
+  const isTold = task.notices.some((notice) => notice.code === code && notice.turn === turn);
+  if (isTold || task.notices.length >= noticesMax) return;
+  const text = cutTo(noticeDetailMaxBytes, `The webhook could not be delivered: ${detail}.`);
+  const notice = { code, detail: text, turn, at: clock.now() };
   await store.changeTask(task.id, when.any(task.turn), { notice });
 }
 

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
 import { connect, ready } from "./connect.ts";
+import { inTime } from "./late.ts";
 import { awslambda, isStreaming, ResponseStream } from "./response-stream.ts";
 
 type Handler = (event: unknown, context: unknown) => unknown;
@@ -42,11 +43,12 @@ async function invoke(request: IncomingMessage, response: ServerResponse): Promi
   try {
     const event = await json(request);
     const context = contextOf(request);
+    const deadlineAt = deadlineOf(request);
     if (stream && isStreaming(handler)) {
-      await handler(event, stream, context);
+      await inTime(deadlineAt, () => handler(event, stream, context));
       if (!stream.writableEnded) throw new Error("the handler returned without ending its response stream");
     } else {
-      const result = await handler(event, context);
+      const result = await inTime(deadlineAt, () => handler(event, context));
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(result ?? null));
     }
   } catch (error) {
@@ -59,8 +61,12 @@ async function invoke(request: IncomingMessage, response: ServerResponse): Promi
   }
 }
 
+function deadlineOf(request: IncomingMessage): number {
+  return Number(request.headers["lambda-runtime-deadline-ms"]);
+}
+
 function contextOf(request: IncomingMessage) {
-  const deadline = Number(request.headers["lambda-runtime-deadline-ms"]);
+  const deadlineAt = deadlineOf(request);
   const functionName = variable("AWS_LAMBDA_FUNCTION_NAME");
   return {
     awsRequestId: request.headers["lambda-runtime-aws-request-id"],
@@ -71,7 +77,7 @@ function contextOf(request: IncomingMessage) {
     logGroupName: variable("AWS_LAMBDA_LOG_GROUP_NAME"),
     logStreamName: variable("AWS_LAMBDA_LOG_STREAM_NAME"),
     callbackWaitsForEmptyEventLoop: true,
-    getRemainingTimeInMillis: () => Math.max(0, deadline - Date.now()),
+    getRemainingTimeInMillis: () => Math.max(0, deadlineAt - Date.now()),
   };
 }
 

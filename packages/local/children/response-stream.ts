@@ -16,9 +16,9 @@ export class ResponseStream extends Writable {
   constructor(response: ServerResponse) {
     super();
     this.#response = response;
+    // The host reads to the end even after its client has left: only a host that is gone closes this.
     response.once("close", () => this.destroy());
     response.on("error", () => this.destroy());
-    // A handler that goes on writing after its caller has left is not an error of the process.
     this.on("error", () => {});
   }
 
@@ -41,8 +41,9 @@ export class ResponseStream extends Writable {
     else this.#response.once("drain", done);
   }
 
+  /** As in the runtime, a prelude goes out with the first write only: a stream without one has no status at all. */
   override _final(done: (error?: Error) => void): void {
-    this.#start();
+    if (!this.started) this.#sendHead();
     this.#response.end(done);
   }
 
@@ -52,10 +53,14 @@ export class ResponseStream extends Writable {
   }
 
   #start(): void {
-    if (this.#response.headersSent) return;
-    this.#response.writeHead(200, { "content-type": this.#contentType, "x-response-mode": "streaming" });
+    if (this.started) return;
+    this.#sendHead();
     if (this.#prelude === undefined) this.#response.flushHeaders();
     else this.#response.write(Buffer.concat([Buffer.from(JSON.stringify(this.#prelude)), PRELUDE_END]));
+  }
+
+  #sendHead(): void {
+    this.#response.writeHead(200, { "content-type": this.#contentType, "x-response-mode": "streaming" });
   }
 }
 

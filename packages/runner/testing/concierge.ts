@@ -10,6 +10,7 @@ import {
   RUNNER_PATHS,
   type RunnerAction,
   type Stream,
+  turnHeader,
 } from "../index.ts";
 
 export interface Post {
@@ -28,7 +29,9 @@ export interface Tls {
 /** `drop`: the connection breaks before the post is taken. `lose`: it is taken, but the answer never arrives. */
 export type Behaviour =
   | { action: RunnerAction | "go" }
-  | { status: number; headers?: Record<string, string> }
+  | { status: number; headers?: Record<string, string>; body?: string }
+  /** Something in between speaks in Concierge's place. */
+  | { stranger: { status: number; headers?: Record<string, string>; body?: string } }
   | "drop"
   | "lose"
   | "hang";
@@ -131,11 +134,19 @@ export class FakeConcierge implements AsyncDisposable {
       this.take(post);
       return void response.destroy();
     }
-    if ("status" in behaviour) return void response.writeHead(behaviour.status, behaviour.headers).end("{}");
+    if ("stranger" in behaviour) {
+      const { status, headers, body = "" } = behaviour.stranger;
+      return void response.writeHead(status, headers).end(body);
+    }
+    const mark = { [turnHeader]: String(request.headers[turnHeader]) };
+    if ("status" in behaviour) {
+      const { status, headers, body = '{"code":"some_code"}' } = behaviour;
+      return void response.writeHead(status, { ...mark, ...headers }).end(body);
+    }
     const { action } = behaviour;
     if (action !== "stop" && action !== "wait") this.take(post);
     const answer = action === "go" ? { action, credential: this.credential } : { action };
-    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer));
+    response.writeHead(200, { ...mark, "content-type": "application/json" }).end(JSON.stringify(answer));
   }
 
   private take({ kind, body }: Post): void {

@@ -30,22 +30,32 @@ export function otherContract(on: Fixture): void {
   });
 
   describe("a slot", () => {
-    it("is taken by one of those who want it, handed on by its sandbox's name, and freed once", async () => {
-      const number = on.number();
-      const slot = (name: string) => ({ number, name, at: 1, userId: "u", sessionKey: "k" });
-      const mine = async () => (await on.store.listSlots()).filter((taken) => taken.number === number);
-      const taken = await stampede((i) => on.store.takeSlot(slot(`box ${i}`)));
-      expect(trues(taken)).toBe(1);
-      const [held] = await mine();
-      expect(held).toEqual(slot(`box ${taken.indexOf(true)}`));
-
-      expect(await on.store.takeSlot(slot("late"), "another")).toBe(false);
-      const heirs = await stampede((i) => on.store.takeSlot(slot(`heir ${i}`), held?.name));
-      expect(trues(heirs)).toBe(1);
-      const heir = `heir ${heirs.indexOf(true)}`;
-      expect(await on.store.freeSlot(number, held?.name ?? "")).toBe(false);
-      expect(trues(await stampede(() => on.store.freeSlot(number, heir)))).toBe(1);
+    it("is one for each sandbox; a taker that looks after it wrote sees all that wrote before", async () => {
+      const run = on.number();
+      const name = (i: number) => `box ${run}-${i}`;
+      const mine = async () =>
+        (await on.store.listSlots()).filter((slot) => slot.name.startsWith(`box ${run}-`));
+      const seen = await stampede(async (i) => {
+        await on.store.putSlot({ name: name(i), at: i, pool: "warm" });
+        return (await mine()).length;
+      });
+      expect(Math.max(...seen)).toBe(seen.length);
+      await on.store.putSlot({ name: name(0), at: 1, epoch: 2, userId: "u", sessionKey: "k" });
+      expect((await mine()).filter((slot) => slot.name === name(0))).toEqual([
+        { name: name(0), at: 1, epoch: 2, userId: "u", sessionKey: "k" },
+      ]);
+      await Promise.all(seen.map((_, i) => on.store.deleteSlot(name(i))));
+      await on.store.deleteSlot(name(0));
       expect(await mine()).toEqual([]);
+    });
+  });
+
+  describe("where the reaper stopped", () => {
+    it("is what was last put, or nothing", async () => {
+      await on.store.putReapCursor("page 2");
+      expect(await on.store.getReapCursor()).toBe("page 2");
+      await on.store.putReapCursor(undefined);
+      expect(await on.store.getReapCursor()).toBeUndefined();
     });
   });
 
@@ -58,6 +68,21 @@ export function otherContract(on: Fixture): void {
       expect(trues(puts)).toBe(1);
       expect(await on.store.getBase()).toEqual(base(puts.indexOf(true)));
       expect(await on.store.putBase(base(0), seen)).toBe(false);
+    });
+
+    it("is not put over one that was never seen, nor where there is none any more to go on from", async () => {
+      const before = await on.store.getBase();
+      const version = before?.version ?? 0;
+      const base = { state: "failed", version: version + 9, fingerprint: "f", detail: "", at: 1 } as const;
+      for (const seen of [version + 1, Math.max(version - 1, 0), version + 100])
+        if (seen !== version) expect(await on.store.putBase(base, seen)).toBe(false);
+      expect(await on.store.getBase()).toEqual(before);
+      // What was put is what the next goes on from, however far it went.
+      expect(await on.store.putBase(base, version)).toBe(true);
+      expect(await on.store.putBase({ ...base, version: version + 10 }, version + 1)).toBe(false);
+      expect(await on.store.putBase({ ...base, version: version + 10 }, 0)).toBe(false);
+      expect(await on.store.getBase()).toEqual(base);
+      expect(await on.store.putBase({ ...base, version: version + 10 }, version + 9)).toBe(true);
     });
   });
 

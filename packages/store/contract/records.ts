@@ -73,10 +73,23 @@ export function recordContract(on: Fixture): void {
   describe("a task's prompts", () => {
     it("are kept by turn, and read in order up to a turn", async () => {
       const { id, expiresAt } = on.aTask();
-      for (const turn of [2, 1, 10, 3]) await on.store.putPrompt(id, turn, `prompt ${turn}`, expiresAt);
+      const key = undefined;
+      for (const turn of [2, 1, 10, 3])
+        await on.store.putPrompt(id, { turn, key }, `prompt ${turn}`, expiresAt);
       const before = await on.store.readPrompts(id, 10);
-      expect(before).toEqual([1, 2, 3].map((turn) => ({ turn, prompt: `prompt ${turn}` })));
+      expect(before).toEqual([1, 2, 3].map((turn) => ({ turn, key, prompt: `prompt ${turn}` })));
       expect(await on.store.readPrompts(id, 1)).toEqual([]);
+    });
+
+    it("of requests that race for a turn are each their own", async () => {
+      const { id, expiresAt } = on.aTask();
+      for (const key of ["a", "b", undefined])
+        await on.store.putPrompt(id, { turn: 2, key }, `by ${key}`, expiresAt);
+      expect(await on.store.getPrompt(id, { turn: 2, key: "b" })).toBe("by b");
+      expect(await on.store.getPrompt(id, { turn: 2, key: undefined })).toBe("by undefined");
+      expect(await on.store.getPrompt(id, { turn: 2, key: "c" })).toBeUndefined();
+      const read = await on.store.readPrompts(id, 3);
+      expect(read.map(({ key }) => key).sort()).toEqual(["a", "b", undefined].sort());
     });
   });
 }

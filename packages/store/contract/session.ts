@@ -197,20 +197,41 @@ export function sessionContract(on: Fixture): void {
       expect(keysOf((await on.store.listSessions(mine, { limit: 9 })).items)).toEqual(["b", "c"]);
     });
 
-    it("is among those that hold a sandbox while it does", async () => {
+    it("is among the idle, least recently used first, from when it is marked until it is not", async () => {
       const userId = on.user();
-      const set = { lastUsedAt: 1, dueAt: 10, expiresAt: on.now() + 60_000 };
-      await on.store.changeSession(userId, "key", { lease: null }, { set });
-      const mine = async () =>
-        (await on.store.listHoldingSessions()).filter((session) => session.userId === userId);
-      expect(await mine()).toEqual([]);
-      await on.store.changeSession(
-        userId,
-        "key",
-        { epoch: 0 },
-        { set: { epoch: 1, sandbox: creating("box") } },
-      );
-      expect(await mine()).toMatchObject([{ key: "key", epoch: 1, sandbox: { name: "box" } }]);
+      const change = async (key: string, set: object) =>
+        await on.store.changeSession(userId, key, { lease: null }, { set });
+      const expiresAt = on.now() + 60_000;
+      for (const [key, dueAt] of [
+        ["b", 20],
+        ["a", 10],
+        ["c", 30],
+      ] as const)
+        await change(key, { lastUsedAt: 1, expiresAt, isIdle: true, dueAt });
+      const idle = async (limit = 10) =>
+        (await on.store.listIdleSessions(limit, userId)).map(({ key }) => key);
+      expect(await idle()).toEqual(["a", "b", "c"]);
+      expect(await idle(1)).toEqual(["a"]);
+      await change("a", { isIdle: false, dueAt: 10 });
+      await on.store.changeSession(userId, "c", { epoch: 0 }, { remove: ["dueAt"] });
+      expect(await idle()).toEqual(["b"]);
+      const everyone = await on.store.listIdleSessions(10_000);
+      expect(everyone).toContainEqual({ userId, key: "b" });
+      expect(await on.store.listDueSessions(20, 10_000)).toContainEqual({ userId, key: "a" });
+    });
+
+    it("is changed under the turn that has it, however often the lease was renewed", async () => {
+      const userId = on.user();
+      const taken = await take(userId, "task", null);
+      const lease = { taskId: "task", turn: taken.item?.lease?.turn ?? 0, at: on.now() + 7 };
+      await on.store.changeSession(userId, "key", { epoch: 0 }, { set: { lease } });
+      const idle = { set: { isIdle: true, dueAt: 1 } };
+      const { turn } = lease;
+      const of = async (holder: { taskId: string; turn: number }) =>
+        (await on.store.changeSession(userId, "key", { holder }, idle)).won;
+      expect(await of({ taskId: "another", turn })).toBe(false);
+      expect(await of({ taskId: "task", turn: turn + 1 })).toBe(false);
+      expect(await of({ taskId: "task", turn })).toBe(true);
     });
 
     it("that expired is free, and keeps its epoch", async () => {

@@ -10,25 +10,51 @@ const Effect = z.discriminatedUnion("type", [
     code: z.string().default("injected"),
     message: z.string().default("An injected fault."),
     headers: z.record(z.string(), z.string()).default({}),
+    /** Sent as a page in place of the API's own error body, as a proxy in between would. */
+    page: z.string().optional(),
   }),
   /** Waits, then goes on as usual. */
   z.object({ type: z.literal("delay"), delayMs }),
   /** Closes the connection before anything is done. */
   z.object({ type: z.literal("drop") }),
-  /** Never answers. */
+  /** Never answers. The connection breaks when the faults are cleared. */
   z.object({ type: z.literal("hang") }),
   /** Does it, then answers late, or closes the connection in place of an answer. */
   z.object({ type: z.literal("commitLate"), delayMs: delayMs.default(0), drop: z.boolean().default(false) }),
+  /**
+   * Does it, then sends only the beginning of the answer: so many chunks of a stream, or half of a JSON body. The answer
+   * ends there as if it were complete, or the connection breaks.
+   */
+  z.object({
+    type: z.literal("cut"),
+    chunks: z.number().int().min(0).default(0),
+    how: z.enum(["end", "break"]).default("end"),
+  }),
+  /** Does it, then sends so many chunks of the stream and an error line after them. */
+  z.object({
+    type: z.literal("errorLine"),
+    chunks: z.number().int().min(0).default(0),
+    code: z.string(),
+    message: z.string().default("An injected fault."),
+  }),
 ]);
 
+const pattern = z
+  .string()
+  .transform((source) => new RegExp(source))
+  .optional();
+
 export const FaultRequest = z.object({
-  /** All that are given must match: the method, the route's name, a regular expression on the path. */
+  /**
+   * All that are given must match: the bearer token, the method, the route's name, a regular expression on the path, one
+   * on the name of the sandbox that the request is about. With a token of its own a caller can have faults that no other
+   * caller meets.
+   */
+  token: z.string().optional(),
   method: z.string().optional(),
   route: z.string().optional(),
-  path: z
-    .string()
-    .transform((source) => new RegExp(source))
-    .optional(),
+  path: pattern,
+  sandbox: pattern,
   /** How many requests it meets. */
   count: z.number().int().positive().default(1),
   effect: Effect,
@@ -41,12 +67,23 @@ export interface RouteCount {
   statuses: Record<string, number>;
 }
 
+interface FaultyRequest {
+  token: string;
+  method: string;
+  route: string;
+  path: string;
+  /** The name of the sandbox it is about. Asked for only where a fault depends on it. */
+  sandbox(): Promise<string | undefined>;
+}
+
 /** The faults to come, and what came. */
 export interface Faults {
   add(fault: z.infer<typeof FaultRequest>): void;
   clear(): void;
+  /** Aborted when the faults that are there now are cleared. */
+  readonly cleared: AbortSignal;
   /** The fault for this request, if there is one; each is used up by its count. */
-  take(method: string, route: string, path: string): Fault | undefined;
+  take(request: FaultyRequest): Promise<Fault | undefined>;
   countRequest(route: string): void;
   countReply(route: string, status: number): void;
   counts(): Record<string, RouteCount>;
@@ -55,6 +92,7 @@ export interface Faults {
 export function createFaults(): Faults {
   const faults: z.infer<typeof FaultRequest>[] = [];
   const counts = new Map<string, RouteCount>();
+  let cleared = new AbortController();
 
   function countOf(route: string): RouteCount {
     const count = counts.get(route) ?? { requests: 0, statuses: {} };
@@ -68,14 +106,23 @@ export function createFaults(): Faults {
     },
     clear() {
       faults.length = 0;
+      cleared.abort("cleared");
+      cleared = new AbortController();
     },
-    take(method, route, path) {
+    get cleared() {
+      return cleared.signal;
+    },
+    async take({ token, method, route, path, sandbox }) {
+      const needsName = faults.some((candidate) => candidate.count > 0 && candidate.sandbox);
+      const name = needsName ? await sandbox() : undefined;
       const fault = faults.find(
         (candidate) =>
           candidate.count > 0 &&
+          (candidate.token ?? token) === token &&
           (candidate.method ?? method) === method &&
           (candidate.route ?? route) === route &&
-          (candidate.path?.test(path) ?? true),
+          (candidate.path?.test(path) ?? true) &&
+          (candidate.sandbox?.test(name ?? "") ?? true),
       );
       if (!fault) return undefined;
       fault.count -= 1;

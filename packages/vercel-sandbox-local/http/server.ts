@@ -17,9 +17,12 @@ interface ServerParts {
   routes: Route[];
   control: Route[];
   faults: Faults;
+  /** The name of the sandbox that a session is or was of. */
+  sandboxOfSession(id: string): string | undefined;
 }
 
-export function createHttpServer({ options, routes, control, faults }: ServerParts): Server {
+export function createHttpServer(parts: ServerParts): Server {
+  const { options, routes, control, faults, sandboxOfSession } = parts;
   const server = createServer((request, response) => {
     // A client that goes away ends what only it was waiting for: a log stream, a wait.
     const gone = new AbortController();
@@ -44,14 +47,22 @@ export function createHttpServer({ options, routes, control, faults }: ServerPar
     const path = url.pathname.startsWith(`${prefix}/`) ? url.pathname.slice(prefix.length) : "";
     const found = match(inControl ? control : routes, request.method ?? "GET", path);
     const name = found?.route.name ?? "unknown";
-    const fault = inControl ? undefined : faults.take(request.method ?? "GET", name, path);
+    const [token, method] = [bearerOf(request) ?? "", request.method ?? "GET"];
+    let body = bodyOf(request);
+    const sandbox = async () => {
+      if (name !== "createSandbox") return sandboxOfSession(found?.params[0] ?? "") ?? found?.params[0];
+      const read = await request.toArray();
+      body = toAsync(read);
+      return (JSON.parse(Buffer.concat(read).toString()) as { name?: string }).name;
+    };
+    const fault = inControl ? undefined : await faults.take({ token, method, route: name, path, sandbox });
     if (!inControl) faults.countRequest(name);
     if (fault && (await interrupted(fault, name, response, signal))) return;
 
     const reply = await attempt(async () => {
       authorize(request, inControl ? [options.controlToken ?? ""] : options.tokens);
       if (!found) throw new ApiError("not_found", "The requested resource does not exist.");
-      return found.route.handle(callOf(request, url, found.params, signal));
+      return found.route.handle(callOf(request, body, url, found.params, signal));
     });
     request.resume();
     if (!inControl) faults.countReply(name, reply.status);
@@ -59,6 +70,7 @@ export function createHttpServer({ options, routes, control, faults }: ServerPar
       await sleep(fault.delayMs, undefined, { ref: false });
       if (fault.drop) return abandon(reply, response);
     }
+    if (fault?.type === "cut" || fault?.type === "errorLine") return await sendPart(reply, response, fault);
     await send(reply, response, signal);
   }
 
@@ -72,18 +84,25 @@ export function createHttpServer({ options, routes, control, faults }: ServerPar
     switch (fault.type) {
       case "status":
         faults.countReply(name, fault.status);
+        if (fault.page !== undefined) {
+          response.writeHead(fault.status, { "content-type": "text/html", ...fault.headers }).end(fault.page);
+          return true;
+        }
         await send(errorReply(fault.status, fault.code, fault.message, fault.headers), response, signal);
         return true;
       case "drop":
         response.destroy();
         return true;
       case "hang":
-        await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+        await aborted(AbortSignal.any([signal, faults.cleared]));
+        response.destroy();
         return true;
       case "delay":
         await sleep(fault.delayMs, undefined, { ref: false });
         return false;
       case "commitLate":
+      case "cut":
+      case "errorLine":
         return false;
     }
   }
@@ -100,23 +119,33 @@ export function createHttpServer({ options, routes, control, faults }: ServerPar
     }
   }
 
-  function callOf(request: IncomingMessage, url: URL, params: string[], signal: AbortSignal): Call {
+  function callOf(
+    request: IncomingMessage,
+    body: AsyncIterable<Buffer>,
+    url: URL,
+    params: string[],
+    signal: AbortSignal,
+  ): Call {
     return {
       params,
       signal,
       query: url.searchParams,
-      body: bodyOf(request),
+      body,
       header: (name) => {
         const value = request.headers[name];
         return Array.isArray(value) ? value[0] : value;
       },
-      json: async (schema) => schema.parse(await readJson(bodyOf(request), options.limits.maxJsonBytes)),
+      json: async (schema) => schema.parse(await readJson(body, options.limits.maxJsonBytes)),
     };
   }
 }
 
+function bearerOf({ headers }: IncomingMessage): string | undefined {
+  return /^Bearer (.+)$/i.exec(headers.authorization ?? "")?.[1];
+}
+
 function authorize(request: IncomingMessage, tokens: string[] | undefined): void {
-  const [, given] = /^Bearer (.+)$/i.exec(request.headers.authorization ?? "") ?? [];
+  const given = bearerOf(request);
   if (given !== undefined && (tokens === undefined || tokens.some((token) => sameText(token, given)))) return;
   throw new ApiError("forbidden", "Not authorized");
 }
@@ -129,6 +158,17 @@ function sameText(a: string, b: string): boolean {
 // A reader that gives up must not take the connection with it, or nobody would hear why.
 function bodyOf(request: IncomingMessage): AsyncIterable<Buffer> {
   return request.iterator({ destroyOnReturn: false });
+}
+
+async function* toAsync(chunks: readonly Buffer[]): AsyncGenerator<Buffer> {
+  yield* chunks;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 }
 
 async function readJson(body: AsyncIterable<Buffer>, maxBytes: number): Promise<unknown> {
@@ -163,6 +203,36 @@ async function send(reply: Reply, response: ServerResponse, signal: AbortSignal)
     if (!response.write(chunk)) await once(response, "drain", { signal }).catch(() => {});
   }
   response.end();
+}
+
+/** The beginning of an answer. What was sent has left before the connection breaks, so the client sees it break. */
+async function sendPart(
+  reply: Reply,
+  response: ServerResponse,
+  fault: Extract<Fault, { type: "cut" | "errorLine" }>,
+): Promise<void> {
+  const sent = (chunk: Buffer | string) =>
+    new Promise<void>((resolve) => void response.write(chunk, () => resolve()));
+  if ("json" in reply) {
+    const text = JSON.stringify(reply.json);
+    response.writeHead(reply.status, { "content-type": "application/json" });
+    await sent(text.slice(0, text.length / 2));
+  } else {
+    response.writeHead(reply.status, { "content-type": reply.contentType });
+    response.flushHeaders();
+    for (let left = fault.chunks; left > 0; left--) {
+      const { value, done } = await reply.stream.next();
+      if (done) break;
+      await sent(value);
+    }
+    await reply.stream.return(undefined);
+  }
+  if (fault.type === "errorLine") {
+    const { code, message } = fault;
+    await sent(`${JSON.stringify({ stream: "error", data: { code, message } })}\n`);
+  }
+  if (fault.type === "cut" && fault.how === "break") response.destroy();
+  else response.end();
 }
 
 async function abandon(reply: Reply, response: ServerResponse): Promise<void> {

@@ -1,4 +1,4 @@
-import { topology } from "../../../infra/topology.ts";
+import { type SecondaryIndex, topology } from "../../../infra/topology.ts";
 import { all, arnOf, type Check, differs, find, list, type Program, read, setDiffers } from "../resources.ts";
 
 export const tables: Check = (program) =>
@@ -8,12 +8,14 @@ export const tables: Check = (program) =>
       name: field,
       type: { string: "S", number: "N" }[type],
     }));
-    const wantedIndexes = Object.entries(indexes).map(([index, { hash, range }]) => ({
-      name: index,
-      hashKey: hash,
-      rangeKey: range,
-      projectionType: "ALL",
-    }));
+    const wantedIndexes = Object.entries(indexes).map(
+      ([index, { hash, range, projection }]: [string, SecondaryIndex]) => ({
+        name: index,
+        hashKey: hash,
+        rangeKey: range,
+        ...projected(projection),
+      }),
+    );
     return [
       ...differs(`${name}'s fields`, read(table, "attributes"), attributes),
       ...differs(
@@ -27,6 +29,12 @@ export const tables: Check = (program) =>
       ...differs(`${name}'s billing`, read(table, "billingMode"), "PAY_PER_REQUEST"),
     ];
   });
+
+function projected(projection: SecondaryIndex["projection"]) {
+  if (projection === "all") return { projectionType: "ALL" };
+  if (projection.length === 0) return { projectionType: "KEYS_ONLY" };
+  return { projectionType: "INCLUDE", nonKeyAttributes: projection };
+}
 
 export const queues: Check = (program) => {
   const names = Object.keys(topology.queues).flatMap((name) => [`${name}Queue`, `${name}DlqQueue`]);

@@ -1,17 +1,5 @@
-import { keepAuthorization } from "../../../infra/edge.ts";
-import { rateLimits, runnerPaths } from "../../../infra/topology.ts";
-import {
-  all,
-  arnOf,
-  type Check,
-  differs,
-  find,
-  isRecord,
-  list,
-  nameOf,
-  type Program,
-  read,
-} from "../resources.ts";
+import { firewallRules, keepAuthorization } from "../../../infra/edge.ts";
+import { all, arnOf, type Check, differs, find, list, nameOf, type Program, read } from "../resources.ts";
 
 /** The api alone is reached from outside, by its URL, and answers by streaming. */
 export const url: Check = (program) => {
@@ -76,27 +64,9 @@ export const router: Check = (program) => {
     )
       ? []
       : ["the router's signature takes the place of the caller's key"]),
-    ...differs("the firewall's limits", list(read(waf, "rules")).map(limitOf), [
-      { limit: rateLimits.runners.perFiveMinutes, on: runnerPaths, blocks: true },
-      { limit: rateLimits.users.perFiveMinutes, on: `not ${runnerPaths}`, blocks: true },
-    ]),
+    ...differs("the firewall's rules", list(read(waf, "rules")), firewallRules),
   ];
 };
-
-function limitOf(rule: unknown) {
-  const wrapped = { type: "", name: "", inputs: isRecord(rule) ? rule : {}, shown: {}, isRetained: false };
-  const scope = "statement.rateBasedStatement.scopeDownStatement";
-  const not = list(read(wrapped, `${scope}.notStatement.statements`))[0];
-  const path = "byteMatchStatement.searchString";
-  const searched = isRecord(not)
-    ? `not ${read({ ...wrapped, inputs: not }, path)}`
-    : read(wrapped, `${scope}.${path}`);
-  return {
-    limit: read(wrapped, "statement.rateBasedStatement.limit"),
-    on: searched,
-    blocks: isRecord(read(wrapped, "action.block")),
-  };
-}
 
 function api(program: Program): string {
   return nameOf(find(program, "function", "ApiFunction"));

@@ -37,7 +37,7 @@ export const alarmsThere: Check = (program) => [
     ...(["alarmActions", "okActions"] as const).flatMap((actions) =>
       differs(`${alarm.name}'s ${actions}`, read(alarm, actions), [arnOf(find(program, "topic", "Alarms"))]),
     ),
-    ...(/ docs\/OPERATIONS\.md#[a-z-]+$/.test(String(read(alarm, "alarmDescription")))
+    ...(/ docs\/operations\.md#[a-z-]+$/.test(String(read(alarm, "alarmDescription")))
       ? []
       : [`${alarm.name} does not say what to do`]),
   ]),

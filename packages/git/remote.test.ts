@@ -1,0 +1,76 @@
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, expect, it } from "vitest";
+import { createGitRemote } from "./index.ts";
+
+const line = (text: string) => (text.length + 4).toString(16).padStart(4, "0") + text;
+const commit = "a".repeat(40);
+const start = `${line("# service=git-upload-pack\n")}0000`;
+const answer = `${start}${line(`${commit} refs/heads/main\n`)}0000`;
+
+async function serve(listener: RequestListener) {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/repo`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+describe("a git remote", () => {
+  it("says what a branch points at", async () => {
+    await using remote = await serve((_request, response) => response.end(answer));
+    const { readBranch } = createGitRemote();
+    expect(await readBranch(remote.url, "main", undefined)).toBe(commit);
+    expect(await readBranch(remote.url, "other", undefined)).toBeUndefined();
+  });
+
+  it.each([
+    ["answers 500", (_request, response) => response.writeHead(500).end(answer)],
+    ["redirects", (_request, response) => response.writeHead(302, { location: "/other" }).end()],
+    ["answers with a page", (_request, response) => response.end("<html>")],
+    ["ends its answer too early", (_request, response) => response.end(answer.slice(0, -4))],
+    ["says nothing", (_request, response) => response.end()],
+  ] satisfies [string, RequestListener][])("is no source of knowledge if it %s", async (_what, listener) => {
+    await using remote = await serve(listener);
+    await expect(createGitRemote().readBranch(remote.url, "other", undefined)).rejects.toThrow(Error);
+  });
+
+  it("is not read beyond 4 MB, and what lies beyond is not known", async () => {
+    const many = line(`${commit} refs/heads/another-branch\n`).repeat(1000);
+    let sentBytes = 0;
+    await using remote = await serve((_request, response) => {
+      response.write(start);
+      const send = () => {
+        while (!response.destroyed && response.write(many)) sentBytes += many.length;
+        sentBytes += many.length;
+      };
+      response.on("drain", send);
+      send();
+    });
+    await expect(createGitRemote().readBranch(remote.url, "main", undefined)).rejects.toThrow("cut off");
+    expect(sentBytes).toBeLessThan(64 * 1024 * 1024);
+  });
+
+  it("has no longer to answer than the caller has time", async () => {
+    await using remote = await serve(() => {});
+    const { readBranch } = createGitRemote({ timeLeftMs: () => 50.5 });
+    await expect(readBranch(remote.url, "main", undefined)).rejects.toThrow(/time/);
+  });
+
+  it("is not asked if there is no time left", async () => {
+    let asked = 0;
+    await using remote = await serve((_request, response) => {
+      asked += 1;
+      response.end(answer);
+    });
+    const { readBranch } = createGitRemote({ timeLeftMs: () => 0 });
+    await expect(readBranch(remote.url, "main", undefined)).rejects.toThrow("no time left");
+    expect(asked).toBe(0);
+  });
+});

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type GitServer, startGitServer } from "../../fixtures/git-server.ts";
+import { type Concierge, startConcierge } from "../../fixtures/stack.ts";
+import { createUsers, each, expectSweepsFinished, startOthers } from "./load.ts";
+
+let concierge: Concierge;
+/** One remote for her, one for everybody else. */
+let hers: GitServer;
+let theirs: GitServer;
+beforeAll(async () => {
+  [hers, theirs] = await Promise.all([startGitServer(), startGitServer()]);
+  // Before anything is under way: making them blocks the loop, and connections would be closed meanwhile.
+  for (let i = 0; i < 10; i++) {
+    hers.createRepo(`alice-${i}`);
+    for (const user of ["bob", "carol"]) theirs.createRepo(`${user}-${i}`);
+  }
+  concierge = await startConcierge({ reapEveryMs: 500 });
+});
+afterAll(async () => {
+  await concierge[Symbol.asyncDispose]();
+  await Promise.all([hers.close(), theirs.close()]);
+});
+
+const broken = { how: "status", status: 500 } as const;
+
+it("a remote that answers 500 for one user: the others' pushes arrive, and hers end with what is known", async () => {
+  const users = await createUsers(concierge);
+  const { alice } = users;
+  const aRepo = (server: GitServer, name: string) => ({
+    repo: { url: `${server.url}/${name}.git`, username: server.username, token: server.token },
+  });
+  // Her agents wait until the remote has failed them at the push, not at the clone.
+  const script = "echo work > work.txt; until [ -e ../go ]; do sleep 0.1; done";
+  const pushing = await each(5, (i) =>
+    alice.start(script, { sessionKey: `alice-${i}`, ...aRepo(hers, `alice-${i}`) }),
+  );
+  const cloned = () =>
+    hers.requests.filter(({ path, status }) => path.endsWith("upload-pack") && status === 200);
+  await expect.poll(() => cloned().length, { timeout: 30_000 }).toBeGreaterThanOrEqual(pushing.length);
+  for (const { id } of pushing) await alice.until(id, ({ status }) => status === "running");
+  for (const on of ["info/refs", "upload-pack", "receive-pack"] as const)
+    hers.fail({ on, ...broken, times: 1_000_000 });
+  await each(5, (i) =>
+    alice.json("POST", `/v1/sessions/alice-${i}/exec`, { command: "touch", args: ["go"] }),
+  );
+  const cloning = await each(5, (i) => alice.start("echo never", aRepo(hers, `alice-${i + 5}`)));
+  const othersEnded = await startOthers(users, (user, i) => aRepo(theirs, `${user}-${i}`));
+
+  for (const { result } of await othersEnded()) expect(result).toMatchObject({ pushed: true });
+  expect(theirs.pushes).toHaveLength(20);
+  for (const { id } of cloning)
+    expect(await alice.ended(id)).toMatchObject({ status: "failed", error: { code: "provision_failed" } });
+  // Whether a push arrived is not known while the remote cannot be asked: nothing is claimed, nothing is sent again.
+  for (const { id } of pushing) await alice.until(id, ({ status }) => status === "finalizing");
+
+  hers.mend();
+  for (const { id } of pushing) {
+    const task = await alice.ended(id, 90_000);
+    expect(task.error?.code).toMatch(/^(push_failed|finalize_timeout)$/);
+    expect(task.result).toMatchObject({ pushed: false, commit: expect.any(String) });
+  }
+  expect(hers.pushes).toEqual([]);
+  expectSweepsFinished(concierge, { atLeast: 5 });
+}, 180_000);

@@ -1,0 +1,240 @@
+import { ProviderError, type Store } from "@concierge/core";
+import type { NamedMutant } from "./mutants.ts";
+import { onTaskWrite, withProvider, withStore } from "./mutate.ts";
+import { verbs } from "./verbs.ts";
+import type { Mutant, Ports, Role } from "./world.ts";
+
+/** Deliberate bugs at the edges: errors that say nothing, answers that were lost, limits that nothing holds to. */
+export const edgeMutants: readonly NamedMutant[] = [
+  {
+    name: "a sweep that got no answer is taken for proof",
+    breaks: [3],
+    rare: { from: 85 },
+    plant: () => onSweepFailure("clean"),
+  },
+  {
+    name: "one sweep without an answer deletes the kept sandbox",
+    breaks: [11],
+    plant: () => onSweepFailure("alive"),
+  },
+  {
+    name: "that someone asked about its silence counts as a turn's activity",
+    breaks: [4],
+    isLong: true,
+    plant: () => livelyFor(["timer", "reaper"]),
+  },
+  {
+    name: "a beat counts as activity for ever",
+    breaks: [4],
+    isLong: true,
+    plant: () => livelyFor(["api"]),
+  },
+  {
+    name: "a runner that was killed is taken for one that works",
+    breaks: [4],
+    isLong: true,
+    plant: () => ({
+      ports: (deps) =>
+        withProvider(deps, {
+          async ask(...call) {
+            const { state } = await deps.provider.ask(...call);
+            const at = deps.clock.now();
+            return { launch: "running", state: state && { ...state, at, activity: "tool" } };
+          },
+        }),
+    }),
+  },
+  {
+    name: "a remote that does not answer is asked about a push for ever",
+    breaks: [4],
+    isLong: true,
+    plant: () => ({
+      ports: (deps) =>
+        withStore(deps, {
+          async changeTask(id, guard, change) {
+            const state = change.set?.state;
+            const isGivenUp = state?.status === "failed" && state.error.detail.includes("unknown");
+            if (!isGivenUp) return await deps.store.changeTask(id, guard, change);
+            return { won: false, item: await deps.store.getTask(id) };
+          },
+        }),
+    }),
+  },
+  {
+    name: "an attempt at an end is not recorded before it is made",
+    breaks: [4],
+    plant: () => pretendWrite((guard) => guard.attempts !== undefined),
+  },
+  {
+    name: "the reaper does not move what is due before it acts",
+    breaks: [4],
+    rare: { from: 135 },
+    plant: () => pretendWrite((guard) => guard.dueAt !== undefined),
+  },
+  {
+    name: "an end is followed up by its message, or not at all",
+    breaks: [12],
+    plant: () =>
+      onTaskWrite((id, guard, change) => {
+        const isEnd = change.set?.state !== undefined && "endedAt" in change.set.state;
+        if (!isEnd) return [id, guard, change];
+        const { dueAt: _, ...set } = change.set ?? {};
+        return [id, guard, { ...change, set, remove: [...(change.remove ?? []), "dueAt"] }];
+      }),
+  },
+  { name: "continue binds its key before the checks", breaks: [12], plant: bindKeyFirst },
+  {
+    name: "a stopped sandbox is taken for one that is gone",
+    breaks: [11],
+    plant: () => ({
+      ports: (deps) =>
+        withProvider(deps, {
+          async probe(name) {
+            const found = await deps.provider.probe(name);
+            return found.health === "resumable" ? { health: "gone" } : found;
+          },
+        }),
+    }),
+  },
+  {
+    name: "a launch into a stopped sandbox forgets the sandbox",
+    breaks: [11],
+    plant: () => ({
+      ports: (deps) =>
+        withProvider(deps, { launch: (...call) => as("stopped", "gone", deps.provider.launch(...call)) }),
+    }),
+  },
+  {
+    name: "a resume that is refused makes another sandbox",
+    breaks: [11],
+    rare: { from: 235 },
+    plant: () => ({
+      ports: (deps) =>
+        withProvider(deps, { resume: (name) => as("refused", "gone", deps.provider.resume(name)) }),
+    }),
+  },
+  {
+    name: "a snapshot whose answer was lost is taken for none, and the files go",
+    breaks: [11],
+    plant: () => ({
+      ports: (deps) =>
+        withProvider(deps, {
+          snapshot: (...call) => as("stopped", "refused", deps.provider.snapshot(...call)),
+        }),
+    }),
+  },
+  {
+    name: "a provision that is refused fails its turn without proof",
+    breaks: [3],
+    rare: { from: 80 },
+    plant: () =>
+      onTaskWrite((id, guard, change) => {
+        const state = change.set?.state;
+        if (guard.claimId === undefined || state?.status !== "stopping") return [id, guard, change];
+        const { error } = state;
+        const failed = { status: "failed", endedAt: 0, result: null, error } as const;
+        const phase = change.phase && { ...change.phase, status: "failed" as const };
+        return [id, guard, { ...change, set: { ...change.set, state: failed }, ...(phase && { phase }) }];
+      }),
+  },
+  {
+    name: "a runner stops for anyone's refusal",
+    breaks: [6],
+    plant: () => ({
+      classify: (_kind, { status, body }) => {
+        if (status === 200) return heard(body);
+        const isRefused = [401, 403, 404, 409, 410].includes(status);
+        return isRefused ? { kind: "action", action: "stop" } : { kind: "retry", afterMs: 0 };
+      },
+    }),
+  },
+];
+
+function heard(body: string): ReturnType<NonNullable<Mutant["classify"]>> {
+  try {
+    const { action } = JSON.parse(body);
+    return action === "go" ? { kind: "granted", credential: null } : { kind: "action", action };
+  } catch {
+    return { kind: "retry", afterMs: 0 };
+  }
+}
+
+/** What is said of a sandbox whose sweep got no answer. */
+function onSweepFailure(found: "clean" | "alive"): Mutant {
+  return {
+    ports: (deps) =>
+      withProvider(deps, {
+        sweep: (...call) =>
+          deps.provider.sweep(...call).catch((error: unknown) => {
+            if (error instanceof ProviderError && error.kind === "transient") return found;
+            throw error;
+          }),
+      }),
+  };
+}
+
+async function as<T>(
+  kind: ProviderError["kind"],
+  other: ProviderError["kind"],
+  answer: Promise<T>,
+): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error instanceof ProviderError && error.kind === kind)) throw error;
+    throw new ProviderError(other, error.message);
+  }
+}
+
+/** A sign of life is written as activity, which is what the cap on silent work counts from. */
+function livelyFor(roles: readonly Role[]): Mutant {
+  return {
+    ports: (deps, role) =>
+      !roles.includes(role)
+        ? deps
+        : withStore(deps, {
+            changeTask(id, guard, change) {
+              const { aliveAt } = change.set ?? {};
+              const set = aliveAt === undefined ? change.set : { ...change.set, lastActivityAt: aliveAt };
+              return deps.store.changeTask(id, guard, { ...change, ...(set && { set }) });
+            },
+          }),
+  };
+}
+
+type Guard = Parameters<Store["changeTask"]>[1];
+
+/** Such a write is not made; the writer believes it was. */
+function pretendWrite(isPretended: (guard: Guard) => boolean): Mutant {
+  return {
+    ports: (deps: Ports) =>
+      withStore(deps, {
+        async changeTask(id, guard, change) {
+          if (!isPretended(guard)) return await deps.store.changeTask(id, guard, change);
+          const item = await deps.store.getTask(id);
+          return item ? { won: true, item: { ...item, ...change.set } } : { won: false, item };
+        },
+      }),
+  };
+}
+
+/** The key stands for the next turn, whoever makes it. */
+function bindKeyFirst(): Mutant {
+  return {
+    verbs: {
+      async continueTask(deps, userId, id, request, key) {
+        if (key === undefined) return await verbs.continueTask(deps, userId, id, request);
+        const task = await deps.store.getTask(id);
+        if (!task) return await verbs.continueTask(deps, userId, id, request);
+        const bound = await deps.store.claimIdempotencyKey(`${userId}#${id}#${key}`, {
+          taskId: id,
+          turn: task.turn + 1,
+          requestHash: "",
+          expiresAt: deps.clock.now() + 86_400_000,
+        });
+        if (bound.item && task.turn >= bound.item.turn) return task;
+        return await verbs.continueTask(deps, userId, id, request);
+      },
+    },
+  };
+}
