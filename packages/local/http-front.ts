@@ -9,6 +9,12 @@ import { sendAnswer } from "./http-response.ts";
 /** A client that still sends what has been refused is read for this long, so that it can read the answer. */
 const REFUSED_UPLOAD_MS = 2000;
 
+/**
+ * Longer than clients keep an idle connection. A client that is busy for a moment may otherwise send its next request
+ * into a connection that was just closed, and gets ECONNRESET.
+ */
+const keepAliveTimeout = 75_000;
+
 export interface HttpFront {
   url: string;
   /** Requests wait for this. */
@@ -18,7 +24,7 @@ export interface HttpFront {
 
 export async function startHttpFront(port: number, log: (line: string) => void): Promise<HttpFront> {
   const pool = Promise.withResolvers<FunctionPool>();
-  const server = createServer({ requestTimeout: 0 }, (request, response) => {
+  const server = createServer({ requestTimeout: 0, keepAliveTimeout }, (request, response) => {
     void handle(request, response, pool.promise, log);
   });
   server.listen(port, "127.0.0.1");

@@ -126,7 +126,7 @@ export const edgeMutants: readonly NamedMutant[] = [
   {
     name: "a provision that is refused fails its turn without proof",
     breaks: [3],
-    rare: { from: 80 },
+    rare: { from: 385 },
     plant: () =>
       onTaskWrite((id, guard, change) => {
         const state = change.set?.state;

@@ -5,11 +5,12 @@ import { edgeMutants } from "./mutants-edges.ts";
 import { simulate } from "./simulate.ts";
 import type { Violation } from "./watch.ts";
 
-const seedsMax = 150;
+/** `rare.from` is only a hint that saves time: a change of the core moves the seeds that find a mutant. */
+const seedsMax = 2_000;
 const mutants = [...oldMutants, ...edgeMutants];
 
 describe("the simulation finds out that", () => {
-  it.each(mutants)("$name", { timeout: 120_000 }, async (mutant) => {
+  it.each(mutants)("$name", { timeout: 300_000 }, async (mutant) => {
     const { rare } = mutant;
     const found =
       rare && "orders" in rare

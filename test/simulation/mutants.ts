@@ -11,14 +11,14 @@ import {
   withProvider,
   withStore,
 } from "./mutate.ts";
-import { creation, type Scenario, theRace } from "./scenarios.ts";
+import { type Scenario, theRace } from "./scenarios.ts";
 import type { Mutant } from "./world.ts";
 
 /** A deliberate bug, and the invariants of which the simulation finds one broken. */
 export interface NamedMutant {
   name: string;
   breaks: readonly number[];
-  /** It takes a rare history: the first seed to look at, or that every order of one race is to be tried. */
+  /** It takes a rare history: the seed to begin with, or the race of which every order is tried. */
   rare?: { from: number } | { orders: Scenario };
   /** Only histories with long turns show it. */
   isLong?: true;
@@ -48,7 +48,7 @@ export const mutants: readonly NamedMutant[] = [
   },
   {
     name: "the condition on the lease is dropped",
-    breaks: [1, 3, 5, 6],
+    breaks: [1, 3, 5, 6, 11],
     plant: () =>
       onSessionWrite((userId, key, guard, change) => {
         const unfenced = guard.epoch === undefined ? {} : { epoch: guard.epoch };
@@ -100,6 +100,7 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a sweep that comes late kills the next turn",
     breaks: [6],
+    rare: { from: 390 },
     plant: () => ({
       ports: (deps) =>
         withProvider(deps, {
@@ -136,7 +137,7 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a sandbox becomes ready without the lease moving on",
     breaks: [3, 11],
-    rare: { orders: creation },
+    rare: { from: 495 },
     plant: () =>
       onSessionWrite((userId, key, guard, change) => {
         const { lease: _, ...set } = change.set ?? {};
@@ -158,7 +159,7 @@ export const mutants: readonly NamedMutant[] = [
           : [id, guard, change],
       ),
   },
-  { name: "the reaper trusts the index", breaks: [3, 4, 5, 6], plant: trustIndex },
+  { name: "the reaper trusts the index", breaks: [3, 4, 5, 6, 11], plant: trustIndex },
   {
     name: "the reaper deletes what it lists, named or not",
     breaks: [4, 6, 11],
@@ -204,7 +205,7 @@ export const mutants: readonly NamedMutant[] = [
   },
   {
     name: "a sandbox made ahead is claimed without a condition",
-    breaks: [9],
+    breaks: [4, 9],
     plant: () => {
       const listed = new Map<string, UnclaimedWarmSandbox>();
       return {

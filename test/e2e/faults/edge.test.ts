@@ -24,6 +24,7 @@ it("an edge that refuses one user's runners: the others' tasks run, hers work on
   const { alice } = users;
   const waits =
     "for n in 1 2 3; do echo line $n; sleep 0.2; done; until [ -e go ]; do sleep 0.1; done; echo end";
+  edge.setHostile(true);
   const patient = await each(5, (i) => alice.start(waits, { sessionKey: `patient-${i}` }));
   const limits = { maxDurationMs: 10_000 };
   const late = await each(5, (i) => alice.start(`echo started; sleep ${marked}${i}`, { limits }));

@@ -85,8 +85,8 @@ export function withTimeouts(topology: Topology, timeouts: Record<string, number
 export async function expectUsable(client: Client, ids: readonly string[]): Promise<void> {
   await Promise.all(
     ids.map(async (id) => {
-      await client.continue(id, "echo again");
-      const task = await client.ended(id, 60_000);
+      await client.continue(id, "echo again", { limits: { maxDurationMs: unaffectedMs } });
+      const task = await client.ended(id, unaffectedMs);
       expect(task).toMatchObject({ status: "succeeded", turn: 2 });
       const output = await client.request("GET", `/v1/tasks/${id}/output?turn=2`);
       expect(await output.text()).toBe("again\n");
