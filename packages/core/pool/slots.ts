@@ -149,7 +149,7 @@ export async function findIdle(
 /** What a session had before and that may still be there goes before the session gets another. */
 export async function removeLeftovers(
   { store, provider, clock }: Pick<RoomDeps, "store" | "provider" | "clock">,
-  { userId, key: sessionKey, sandbox: before }: Session,
+  { userId, key: sessionKey, sandbox: before }: Pick<Session, "userId" | "key" | "sandbox">,
   { name, epoch }: { name: string; epoch: number },
   options = { keepSnapshots: false },
 ): Promise<void> {

@@ -1,6 +1,7 @@
 import type { SandboxDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { unansweredSweepsMax } from "../limits.ts";
+import { removeLeftovers } from "../pool/slots.ts";
 import type { SandboxRef } from "../ports.ts";
 import { filesOf, renewed, stillMaking } from "../session/decide.ts";
 import { markReleasing } from "../session/release.ts";
@@ -84,10 +85,8 @@ async function hasLease({ store }: SandboxDeps, { id, turn, userId, sessionKey }
  *
  * What it was creating may still come into being; its slot names it, and the reaper removes it (`pool/slots.ts`).
  */
-async function fenceWorker(
-  { store, provider, clock }: SandboxDeps,
-  task: Task,
-): Promise<SandboxRef | undefined> {
+async function fenceWorker(deps: SandboxDeps, task: Task): Promise<SandboxRef | undefined> {
+  const { store, provider, clock } = deps;
   for (;;) {
     const session = await store.getSession(task.userId, task.sessionKey);
     const lease = session?.lease;
@@ -103,6 +102,11 @@ async function fenceWorker(
     const fenced = await store.changeSession(task.userId, task.sessionKey, guard, change);
     if (!fenced.won) continue;
 
+    // An earlier worker of this turn may have launched it in a sandbox that the session gave up since; only its slot
+    // still names it. It goes too: otherwise the turn would be called dead while it runs there.
+    const { item } = fenced;
+    const current = { name: item.sandbox?.name ?? "", epoch: item.epoch };
+    await removeLeftovers(deps, item, current, { keepSnapshots: item.snapshotId !== undefined });
     if (sandbox?.state === "ready") return { name: sandbox.name, sessionId: sandbox.sessionId };
     if (sandbox) await provider.remove(sandbox.name);
     return undefined;

@@ -1,6 +1,7 @@
 import type { LaunchDeps } from "../deps.ts";
 import { NoRoomError, ProviderError, SetupError } from "../errors.ts";
 import { claimMs, claimRenewMs, sandboxSlackMs, takeOversKept } from "../limits.ts";
+import { removeLeftovers } from "../pool/slots.ts";
 import type { Room } from "../ports.ts";
 import { forgetSandbox, mustProbe } from "../session/release.ts";
 import { decideClaim, givenBack, isClaimedBy, retryDelayMs } from "./decide.ts";
@@ -33,6 +34,8 @@ interface Attempt {
   task: Task;
   /** Nobody can have armed the turn's deadline: this is its first worker, or takes over from one that died. */
   isFirst: boolean;
+  /** An earlier worker had this turn, and may have launched it. */
+  isTakenOver: boolean;
   claimId: string;
   /** How often it was tried before. */
   attempt: number;
@@ -42,7 +45,7 @@ interface Attempt {
 
 /** The claim is renewed only while this runs: a claim that was given back must not be renewed afterwards. */
 async function giveSandboxAndLaunch(deps: LaunchDeps, attempted: Attempt, progress: Progress): Promise<void> {
-  const { task, claimId, isFirst } = attempted;
+  const { task, claimId, isFirst, isTakenOver } = attempted;
   const { id: taskId, turn, userId, sessionKey, deadlineAt } = task;
   await using _renewal = renewClaim(deps, task, claimId);
   const deadline = { kind: "deadline", taskId, turn } as const;
@@ -70,6 +73,13 @@ async function giveSandboxAndLaunch(deps: LaunchDeps, attempted: Attempt, progre
   }
   attempted.room = room;
   await armed;
+  // An earlier worker of this turn may have launched it in a sandbox that the session gave up since. Remove that sandbox
+  // before this launch; otherwise a stop looks only in the new one, and calls the turn dead while it runs in the old.
+  if (isTakenOver) {
+    const session = { userId, key: sessionKey };
+    const keepSnapshots = room.replaced?.kept ?? false;
+    await removeLeftovers(deps, session, { name: room.sandbox.name, epoch: room.epoch }, { keepSnapshots });
+  }
   await launch(deps, task, claimId, room, progress);
 }
 
@@ -79,21 +89,21 @@ async function claim(
   taskId: string,
   turn: number,
   claimId: string,
-): Promise<{ task: Task; isFirst: boolean } | undefined> {
+): Promise<Pick<Attempt, "task" | "isFirst" | "isTakenOver"> | undefined> {
   const { store, clock, work } = deps;
   const now = clock.now();
   const state = { status: "provisioning", claim: { id: claimId, until: now + claimMs } } as const;
   const set = { state, dueAt: now + claimMs };
   const phase = { turn, status: "provisioning", at: now, by: "worker" } as const;
   const claimed = await store.changeTask(taskId, when.queued(turn), { set, phase });
-  if (claimed.won) return { task: claimed.item, isFirst: true };
+  if (claimed.won) return { task: claimed.item, isFirst: true, isTakenOver: false };
 
   const verdict = decideClaim(claimed.item, turn, claimId, now);
   switch (verdict.kind) {
     case "nothing":
       return undefined;
     case "mine":
-      return claimed.item && { task: claimed.item, isFirst: true };
+      return claimed.item && { task: claimed.item, isFirst: true, isTakenOver: false };
     case "wait":
       await work.send({ kind: "provision", taskId, turn }, verdict.ms);
       return undefined;
@@ -102,7 +112,7 @@ async function claim(
       const isNoted = !verdict.isRetry && takeOversOf(claimed.item) < takeOversKept;
       const noted = isNoted ? { phase: { ...phase, note: "taken over from a worker that died" } } : {};
       const taken = await store.changeTask(taskId, when.claimRanOut(turn, now), { set, ...noted });
-      return taken.won ? { task: taken.item, isFirst: !verdict.isRetry } : undefined;
+      return taken.won ? { task: taken.item, isFirst: !verdict.isRetry, isTakenOver: true } : undefined;
     }
   }
 }
