@@ -1,15 +1,15 @@
 import { execFileSync } from "node:child_process";
 import { configDefaults, defineConfig } from "vitest/config";
 
-/** What is about sandboxes that are isolated, or about what runs in them. */
+/** Suites that need isolated sandboxes. */
 const needIsolation = [
   "test/e2e/**",
   "test/security/**",
   "test/smoke/**",
   "packages/sessions/processes.test.ts",
-  "packages/local/cli.test.ts",
-  "packages/local/stack.test.ts",
-  "packages/provider/*.test.ts",
+  "packages/dev/cli.test.ts",
+  "packages/dev/stack/stack.test.ts",
+  "packages/provider-vercel/*.test.ts",
   "packages/vercel-sandbox-local/!(plain).test.ts",
 ];
 
@@ -22,12 +22,13 @@ const longSuites = [
   "test/e2e/{deploy,grants,health,nets,reuse}.test.ts",
   "test/e2e/faults/*.test.ts",
   "test/infra/{deploy,mutants,observability,parity}.test.ts",
+  "test/packages/*.test.ts",
   "test/simulation/{exhaustive,mutants}.test.ts",
   "test/smoke/smoke.test.ts",
 ];
 const long = process.env.LONG;
 
-/** What runs the whole stack, on the functions' bundles. */
+/** Suites that run the whole stack on the functions' bundles. */
 const onBundles = ["test/{e2e,security,smoke}/**/*.test.ts"];
 const sources = ["{packages,functions,infra,test}/**/*.test.ts"];
 const exclude = [
@@ -46,7 +47,7 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 30_000,
-    // On a machine that others use, a stack may start too slowly for one test. One that is broken fails twice.
+    // On a busy machine a stack may start too slowly for one test. A broken test fails twice.
     retry: process.env.CI ? 1 : 0,
     hookTimeout: 60_000,
     projects: [
@@ -64,7 +65,7 @@ export default defineConfig({
           name: "bundles",
           include: included.bundles,
           exclude,
-          globalSetup: "test/fixtures/bundles.ts",
+          globalSetup: "test/testing/bundles.ts",
         },
       },
     ],

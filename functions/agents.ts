@@ -1,7 +1,7 @@
 import type { Agent, AgentAccess } from "@concierge/core";
 import { type AgentNeeds, agentNeeds } from "@concierge/runner";
 
-/** What each agent may be given, from the worker's environment: the only place that has the agents' keys. */
+/** The keys and hosts of each agent, from the worker's environment. Only the worker has the agents' keys. */
 export function agentAccess(env: NodeJS.ProcessEnv): Record<Agent, AgentAccess> {
   const { claude, codex, cursor, shell } = agentNeeds;
   return {
@@ -15,12 +15,12 @@ export function agentAccess(env: NodeJS.ProcessEnv): Record<Agent, AgentAccess> 
 function accessFrom(needs: AgentNeeds, env: NodeJS.ProcessEnv): AgentAccess {
   const { hosts, secret, baseUrl } = needs;
   const address = baseUrl === undefined ? undefined : env[baseUrl];
-  const reached = address === undefined ? hosts : [new URL(address).hostname, ...hosts];
+  const reachable = address === undefined ? hosts : [new URL(address).hostname, ...hosts];
   const variables = baseUrl !== undefined && address !== undefined ? { [baseUrl]: address } : {};
   const value = secret && env[secret.name];
-  const [host = ""] = reached;
+  const [host = ""] = reachable;
   return {
-    hosts: reached,
+    hosts: reachable,
     env: variables,
     secrets: secret && value ? [{ ...secret, value, host }] : [],
     missing: secret && !value ? [secret.name] : [],

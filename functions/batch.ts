@@ -2,7 +2,7 @@ import type { Metrics } from "@concierge/core";
 import { requestIdOf } from "@concierge/queue";
 import type { Context, SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { deadlineOf, inContext, learn } from "./context.ts";
-import { log } from "./log.ts";
+import { log } from "./telemetry/log.ts";
 
 interface Work {
   name: "Worker" | "Timer" | "Webhook";
@@ -10,7 +10,7 @@ interface Work {
   work: (body: string) => Promise<void>;
 }
 
-/** Works through a batch, each message for itself: only those that failed come back. */
+/** Handles each message of a batch separately. Only failed ones are returned to the queue. */
 export async function eachMessage(
   event: SQSEvent,
   context: Context,

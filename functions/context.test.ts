@@ -17,7 +17,7 @@ const batch = (...bodies: string[]) =>
     Records: bodies.map((body) => ({ messageId: body, body, attributes: {}, messageAttributes: {} })),
   }) as unknown as SQSEvent;
 
-it("a message's time is the function's, but for what it takes to write what came of it", async () => {
+it("a message may use the function's time, minus a reserve for writing the outcome", async () => {
   const left: number[] = [];
   const work = async (): Promise<void> => {
     left.push(timeLeftMs());
@@ -28,11 +28,11 @@ it("a message's time is the function's, but for what it takes to write what came
   expect(left).toEqual([55_000, 45_000]);
 });
 
-it("time that is over is none, and not less", async () => {
+it("no time is left after the deadline, never a negative amount", async () => {
   await inContext({ requestId: "r" }, async () => expect(timeLeftMs()).toBe(0), Date.now() - 1000);
 });
 
-it("without a function there is no limit", async () => {
+it("there is no limit without a deadline", async () => {
   expect(timeLeftMs()).toBe(Number.POSITIVE_INFINITY);
   await inContext({ requestId: "r" }, async () => expect(timeLeftMs()).toBe(Number.POSITIVE_INFINITY));
 });

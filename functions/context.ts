@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** What is known of the work under way: it is in every line of the log, and the id goes on with every message. */
+/** Fields of the current work. They are in every log line; the request id is also sent with every message. */
 export interface Context {
-  /** The same from a user's request through queues, timers and the sandbox, and back from it. */
+  /** The same from a user's request through queues, timers and the sandbox. */
   requestId: string;
   taskId?: string;
   turn?: number;
@@ -11,23 +11,24 @@ export interface Context {
 
 interface Work {
   context: Context;
-  /** When it must be done with what takes time; there is a little time left then to write what came of it. */
+  /** When the work must be done. `reserveMs` is left after it. */
   deadlineAt: number;
-  /** Called once: when the work ends, or at the deadline, whichever is first. */
+  /** Called once, when the work ends or at the deadline. */
   onEnd: Set<() => void>;
   isOver: boolean;
 }
 
 const storage = new AsyncLocalStorage<Work>();
 
-/** Every function, of whatever kind, has this much time left at its deadline to write what came of the work. */
+/** Time between the deadline and the end of the function, for writing the outcome. */
 const reserveMs = 5000;
 
-/** When the work of an invocation must be done, so that its outcome is written before Lambda kills the function. */
+/** The deadline of an invocation, early enough to write the outcome before Lambda kills the function. */
 export function deadlineOf(context: { getRemainingTimeInMillis(): number }): number {
   return Date.now() + context.getRemainingTimeInMillis() - reserveMs;
 }
 
+/** Runs `work` in its own context, which `learn`, `timeLeftMs` and `untilEnd` refer to. */
 export async function inContext<T>(
   context: Context,
   work: () => Promise<T>,
@@ -57,7 +58,7 @@ export function currentContext(): Readonly<Partial<Context>> {
   return storage.getStore()?.context ?? {};
 }
 
-/** Something more is known of it from here on. */
+/** Adds fields to the context of the current work. */
 export function learn(fields: Readonly<Record<string, unknown>>): void {
   Object.assign(storage.getStore()?.context ?? {}, fields);
 }
@@ -66,24 +67,23 @@ export function currentRequestId(): string | undefined {
   return currentContext().requestId;
 }
 
-/** How much time is left for the work under way, which is without a limit where none was set. */
+/** The time left for the current work. Infinite if it has no deadline. */
 export function timeLeftMs(): number {
   const { deadlineAt = Number.POSITIVE_INFINITY } = storage.getStore() ?? {};
   const limitAt = partDeadlines.getStore() ?? Number.POSITIVE_INFINITY;
   return Math.max(Math.min(deadlineAt, limitAt) - Date.now(), 0);
 }
 
-/** The deadline of a part of the work. */
 const partDeadlines = new AsyncLocalStorage<number>();
 
-/** Gives a part of the work less time than there is. */
+/** Runs a part of the work with at most `ms` of the time that is left. */
 export function limitTime<T>(ms: number, work: () => Promise<T>): Promise<T> {
   return partDeadlines.run(Date.now() + Math.min(ms, timeLeftMs()), work);
 }
 
 /**
- * What belongs to the work under way and is done at its end, made by the first who asks for it. Nothing where there is
- * no work, or it is over: what comes after it, as the rest of a stream does, has no end to wait for.
+ * A value of the current work, created on first use; its `end` is called when the work ends. Undefined if there is no
+ * current work or it has ended, as for the rest of a stream.
  */
 export function untilEnd<T extends { end(): void }>(
   owner: WeakMap<object, T>,

@@ -6,8 +6,7 @@ import { currentRequestId } from "./context.ts";
 
 const common = { client: new SQSClient(), requestId: currentRequestId };
 
-// `Resource` has only the queues that this function may use, and throws for another: so each is looked up when it is
-// sent to.
+// `Resource` throws for a queue that this function may not use, so each URL is read when a message is sent.
 export const work: WorkQueue = createWorkQueue({
   ...common,
   get queueUrl() {

@@ -1,6 +1,6 @@
 import "sst";
 
-/** What `infra/topology.ts` names and SST, or the local stack, puts into the environment. */
+/** The resources of `infra/topology.ts`, as SST or the local stack puts them into the environment. */
 declare module "sst" {
   export interface Resource {
     Table: { type: "sst.aws.Dynamo"; name: string };

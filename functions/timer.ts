@@ -1,4 +1,4 @@
-import { fireTimer } from "@concierge/core/verbs";
+import { fireTimer } from "@concierge/core/task/timer";
 import { parseTimer } from "@concierge/queue";
 import type { Context, SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { eachMessage } from "./batch.ts";

@@ -1,4 +1,4 @@
-import { deliverWebhook } from "@concierge/core/verbs";
+import { deliverWebhook } from "@concierge/core/webhook/deliver";
 import { parseWebhookMessage } from "@concierge/queue";
 import { createWebhooks } from "@concierge/webhook";
 import type { Context, SQSBatchResponse, SQSEvent } from "aws-lambda";

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { type LaunchDeps, required } from "@concierge/core";
-import { carryOut } from "@concierge/core/verbs";
+import { handleWork } from "@concierge/core/work";
 import { parseWorkMessage } from "@concierge/queue";
 import type { Context, SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { agentAccess } from "./agents.ts";
@@ -25,5 +25,5 @@ async function work(body: string): Promise<void> {
   const message = parseWorkMessage(body);
   const { kind, taskId, turn } = { taskId: undefined, turn: undefined, ...message };
   learn({ work: kind, ...(taskId !== undefined && { taskId, turn }) });
-  await carryOut(deps, message);
+  await handleWork(deps, message);
 }

@@ -1,19 +1,19 @@
-/** What someone is told of, as plain data: no IaC import here. */
+/** The alarms as plain data, without IaC imports. */
 import type { MetricName, Term } from "@concierge/core";
 import { type Query, queryOf, type Source, type Watched } from "./measures.ts";
 import { topology } from "./topology.ts";
 
 export interface Alarm {
-  /** What is wrong when it goes off, and where `docs/operations.md` says what to do. */
+  /** What is wrong, and the section of `docs/operations.md` that says what to do. */
   says: string;
   see: string;
   query: Query;
   when: { above: number } | { below: number };
   periodMs: number;
-  /** So many periods are looked at, and so many of them must be bad. */
+  /** The alarm goes off if `bad` of the last `periods` are bad. */
   periods: number;
   bad: number;
-  /** Silence is mostly no work; where it is what is wrong, it counts as bad. */
+  /** How missing data counts. It usually means no work; for some alarms it is the problem itself. */
   silence: "good" | "bad";
 }
 
@@ -22,14 +22,14 @@ const day = 24 * 60 * minute;
 const often = { periodMs: 5 * minute, periods: 3, bad: 2, silence: "good" } as const;
 const once = { periodMs: 5 * minute, periods: 1, bad: 1, silence: "good" } as const;
 
-/** Dollars of sandboxes a month from which on someone is to look, as the budget has them for AWS itself. */
+/** Monthly sandbox costs that need attention. AWS's own costs have a budget. */
 const monthUsd = 100;
 
 export const alarms: Readonly<Record<string, Alarm>> = {
   StopsFail: {
-    says: "More than a tenth of the tries to end a turn could not be proven.",
+    says: "More than 10 % of the attempts to end a turn had no proof.",
     see: "stops-fail",
-    // Each try is proven or not, and counted once: a share of tries is exact where one of requests would not be.
+    // Attempts, not requests: each attempt is counted exactly once, as proven or unproven.
     query: percentage(
       [{ metric: "stop_unproven" }],
       [{ metric: "stop_unproven" }, { metric: "stop_proven" }],
@@ -38,7 +38,7 @@ export const alarms: Readonly<Record<string, Alarm>> = {
     ...often,
   },
   AgentsSilent: {
-    says: "More than a fifth of all turns were ended for their silence.",
+    says: "More than 20 % of all turns ended for inactivity.",
     see: "agents-silent",
     query: percentage([{ metric: "turn_ended", is: "inactivity_timeout" }], [{ metric: "turn_ended" }]),
     when: { above: 20 },
@@ -48,21 +48,21 @@ export const alarms: Readonly<Record<string, Alarm>> = {
     silence: "good",
   },
   OrphansFound: {
-    says: "There were sandboxes that no session names. The sweep deletes them; someone died while making them.",
+    says: "Sandboxes without a session were found. The reaper deletes them; a process died while it created them.",
     see: "orphans-found",
     query: sum("orphan_found"),
     when: { above: 0 },
     ...once,
   },
   PushUnexpected: {
-    says: "A push was reported that had not been granted. This must not be.",
+    says: "A push was reported that was not granted. This must never happen.",
     see: "push-unexpected",
     query: sum("push_unexpected"),
     when: { above: 0 },
     ...once,
   },
   ReaperLate: {
-    says: "No sweep has ended for five minutes; it should each minute.",
+    says: "No reaper pass has finished for five minutes. One should finish every minute.",
     see: "reaper-late",
     query: { watched: { metric: "reap_ms" }, statistic: "SampleCount" },
     when: { below: 1 },
@@ -72,7 +72,7 @@ export const alarms: Readonly<Record<string, Alarm>> = {
     silence: "bad",
   },
   SweepsFail: {
-    says: "Sweeps leave things undone, each time.",
+    says: "Every reaper pass leaves work undone.",
     see: "sweeps-fail",
     query: {
       sources: { failures: sum("reap_failures"), incomplete: sum("reap_incomplete") },
@@ -85,35 +85,35 @@ export const alarms: Readonly<Record<string, Alarm>> = {
     silence: "good",
   },
   TimersLate: {
-    says: "Timers act more than 15 s after what is stored: turns run longer than they may.",
+    says: "Timers act more than 15 s late, so turns run longer than allowed.",
     see: "timers-late",
     query: { watched: { metric: "timer_late_ms" }, statistic: "p99" },
     when: { above: 15_000 },
     ...often,
   },
   RequestsFail: {
-    says: "More than one in twenty requests is answered with a 5xx.",
+    says: "More than 5 % of requests are answered with a 5xx.",
     see: "requests-fail",
     query: percentage([{ metric: "http_errors" }], [{ metric: "http_requests" }]),
     when: { above: 5 },
     ...often,
   },
   MessagesFail: {
-    says: "More than a tenth of the messages fail; each comes again until it is a dead letter.",
+    says: "More than 10 % of messages fail. Each is retried until it is a dead letter.",
     see: "messages-fail",
     query: percentage([{ metric: "message_errors" }], [{ metric: "messages" }]),
     when: { above: 10 },
     ...often,
   },
   FunctionsFail: {
-    says: "Functions crash or run out of time.",
+    says: "Functions crash or time out.",
     see: "functions-fail",
     query: added(Object.keys(topology.functions).map((name) => ({ function: name, metric: "Errors" }))),
     when: { above: 5 },
     ...often,
   },
   CostHigh: {
-    says: `Sandboxes cost more today than ${monthUsd} dollars a month come to.`,
+    says: `Sandboxes cost more today than the daily share of ${monthUsd} dollars a month.`,
     see: "cost-high",
     query: sum("cost_microusd"),
     when: { above: Math.round((monthUsd * 1e6) / 30) },
@@ -129,7 +129,7 @@ export const alarms: Readonly<Record<string, Alarm>> = {
 
 function deadLetters(name: string): Alarm {
   return {
-    says: `Messages of ${name} have failed as often as they may.`,
+    says: `${name} has messages that failed on every attempt.`,
     see: "dead-letters",
     query: {
       watched: { queue: `${name}Dlq`, metric: "ApproximateNumberOfMessagesVisible" },
@@ -144,7 +144,7 @@ function sum(metric: MetricName): Source {
   return { watched: { metric }, statistic: "Sum" };
 }
 
-/** Nothing at all is no share: without a whole there is no number, and so no alarm. */
+/** Without any data there is no percentage and so no alarm. */
 function percentage(part: readonly Term[], whole: readonly Term[]): Query {
   return queryOf({ part, whole, as: "share" });
 }

@@ -1,4 +1,4 @@
-/** What is deployed is as new as its sources, whoever calls `sst deploy`. */
+/** Builds the bundles before every `sst deploy`, so that they are never older than the sources. */
 import { execFileSync } from "node:child_process";
 
 execFileSync("npm", ["run", "build"], { cwd: $cli.paths.root, stdio: "pipe" });

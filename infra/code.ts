@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { bundling, type FunctionDefinition, fileNames } from "./topology.ts";
 
 /**
- * A function's code: the bundle that `npm run build` has made, which is what the tests run. `sst dev` runs the
- * sources, so that a change is seen at once, with the bundle's other files beside them.
+ * A function's code: the bundle of `npm run build`, which the tests also run. `sst dev` runs the sources instead, with the
+ * bundle's other files beside them, so that changes take effect at once.
  */
 export function codeOf(name: string, definition: FunctionDefinition) {
   const directory = `${bundling.directory}/${name}`;

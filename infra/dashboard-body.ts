@@ -1,4 +1,4 @@
-/** The dashboard as CloudWatch takes it: plain data, no IaC import here. */
+/** The dashboard in CloudWatch's format, as plain data without IaC imports. */
 import type { Line, Row, Widget } from "./dashboard.ts";
 import { identify, type Names, type Source } from "./measures.ts";
 
@@ -43,10 +43,10 @@ function propertiesOf<Name>(widget: Widget, names: Names<Name>, region: string |
   };
 }
 
-/** A line is one row, or one for each metric that is not shown and one for what is calculated of them. */
+/** A line is one row, or one hidden row per source and one for the expression. */
 function rowsOf<Name>({ label, query }: Line, at: number, names: Names<Name>): unknown[][] {
   if (!("sources" in query)) return [[...pathOf(query, names), { stat: query.statistic, label }]];
-  // Ids are the whole widget's, where each line has its own.
+  // Ids must be unique in a widget; those of a line are unique only in the line.
   const own = (id: string) => `l${at}_${id}`;
   const ids = Object.keys(query.sources);
   const expression = ids.reduce(

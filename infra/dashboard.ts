@@ -1,4 +1,4 @@
-/** What one sees at a glance, as plain data: no IaC import here. */
+/** The dashboard as plain data, without IaC imports. */
 import { catalogue, type MetricDefinition, type MetricName, successMetrics } from "@concierge/core";
 import type { Query, Source, Statistic, Watched } from "./measures.ts";
 import { queryOf } from "./measures.ts";
@@ -12,7 +12,7 @@ export interface Line {
 export interface Widget {
   title: string;
   lines: readonly Line[];
-  /** Drawn across: what is to be reached. */
+  /** Horizontal lines for targets. */
   targets?: readonly { label: string; value: number }[];
   isStacked?: boolean;
   periodMs?: number;
@@ -33,13 +33,13 @@ export const dashboard: readonly Row[] = [
   {
     title: "Task: creation → execution → completion",
     widgets: [
-      widget("Creation: turns asked for", byEach("turn_queued", "Sum"), { isStacked: true }),
+      widget("Creation: turns requested", byEach("turn_queued", "Sum"), { isStacked: true }),
       widget(
         "Execution: waiting, getting a sandbox, running (average)",
         [own("queued_ms", "Average"), own("provision_ms", "Average"), own("agent_ms", "Average")],
         { isStacked: true },
       ),
-      widget("Completion: turns that ended", byEach("turn_ended", "Sum"), { isStacked: true }),
+      widget("Completion: turns ended", byEach("turn_ended", "Sum"), { isStacked: true }),
       reached("response_time", own("turn_ms", "p95")),
       reached("resume_success"),
       reached("inactivity_rate"),
@@ -50,7 +50,7 @@ export const dashboard: readonly Row[] = [
   {
     title: "Sandbox: create → health check → resume or recreate → terminate",
     widgets: [
-      widget("Create: how turns got their sandbox", byEach("room_given", "Sum"), { isStacked: true }),
+      widget("Create: origin of sandboxes", byEach("room_given", "Sum"), { isStacked: true }),
       reached("init_time", ...byEach("room_ms", "Average")),
       widget("Create: each step", [own("room_step_ms", "Average"), own("room_step_ms", "p99")]),
       reached("reuse_rate"),
@@ -68,18 +68,18 @@ export const dashboard: readonly Row[] = [
         ...byEach("room_replaced", "Sum"),
       ]),
       reached("reinstall_loops"),
-      widget("Terminate: given up, nobody's", [
+      widget("Terminate: released and orphaned", [
         own("room_released", "Sum"),
         own("orphan_found", "Sum"),
         own("orphan_deleted", "Sum"),
       ]),
-      widget("Kept for nobody", byEach("room_idle_ms", "Average")),
+      widget("Idle time of kept sandboxes", byEach("room_idle_ms", "Average")),
     ],
   },
   {
     title: "Stop: request → lookup → termination → confirmation",
     widgets: [
-      widget("Request: stops asked for, and turns that were to end", [
+      widget("Request: stops requested and turns to end", [
         own("stop_requested", "Sum"),
         ...byEach("stop_begun", "Sum"),
       ]),
@@ -90,7 +90,7 @@ export const dashboard: readonly Row[] = [
       reached("stop_from_any_process"),
       reached("timeout_termination", own("timeout_ended", "Sum")),
       reached("false_cancellations", ...byEach("cancellation_told", "Sum")),
-      widget("Confirmation: proven, and tries that were not", [
+      widget("Confirmation: proven and unproven attempts", [
         own("stop_proven", "Sum"),
         own("stop_unproven", "Sum"),
       ]),
@@ -104,13 +104,13 @@ export const dashboard: readonly Row[] = [
     title: "Timers and reaper",
     widgets: [
       widget("How late timers act (p99)", byEach("timer_late_ms", "p99")),
-      widget("Silences that were asked about", byEach("silence_asked", "Sum"), { isStacked: true }),
-      widget("Sweeps", [
+      widget("Silent turns that were checked", byEach("silence_asked", "Sum"), { isStacked: true }),
+      widget("Reaper passes", [
         own("reap_ms", "SampleCount"),
         own("reap_incomplete", "Sum"),
         own("reap_failures", "Sum"),
       ]),
-      widget("What a sweep takes, and how overdue what it finds is", [
+      widget("Duration of a reaper pass and lateness of what it finds", [
         own("reap_ms", "Maximum"),
         own("reap_overdue_ms", "p99"),
       ]),
@@ -119,7 +119,7 @@ export const dashboard: readonly Row[] = [
   {
     title: "Pool and cost",
     widgets: [
-      widget("Sandboxes and users who have one", [
+      widget("Sandboxes and users with one", [
         own("pool_sandboxes", "Maximum"),
         own("pool_users", "Maximum"),
         own("room_refused", "Sum"),
@@ -151,11 +151,11 @@ export const dashboard: readonly Row[] = [
         "Dead letters",
         queues.map((queue) => waiting(`${queue}Dlq`)),
       ),
-      widget("Messages worked on, and failed", [
+      widget("Messages handled and failed", [
         ...byEach("messages", "Sum"),
         ...byEach("message_errors", "Sum"),
       ]),
-      widget("Requests, and answers with a 5xx", [own("http_requests", "Sum"), own("http_errors", "Sum")]),
+      widget("Requests and 5xx answers", [own("http_requests", "Sum"), own("http_errors", "Sum")]),
       ...(["Errors", "Throttles", "ConcurrentExecutions"] as const).map((metric) =>
         widget(
           `Functions: ${metric}`,
@@ -180,7 +180,7 @@ export const dashboard: readonly Row[] = [
   },
 ];
 
-/** A success metric with its target drawn in, and what else belongs beside it. */
+/** A success metric with its target and related lines. */
 function reached(name: keyof typeof successMetrics, ...beside: readonly Line[]): Widget {
   const { says, measure, target } = successMetrics[name];
   const [bound, value] =
@@ -208,7 +208,7 @@ function own(metric: MetricName, statistic: Statistic, is?: string): Line {
   return of({ metric, ...(is !== undefined && { is }) }, statistic, label);
 }
 
-/** A line for each value of what the metric is by. */
+/** One line per value of the metric's dimension. */
 function byEach(metric: MetricName, statistic: Statistic): Line[] {
   const { by }: MetricDefinition = catalogue[metric];
   return (by?.values ?? []).map((value) => ({

@@ -1,7 +1,7 @@
-/** What CloudFront and its firewall do with each request, before the router's own; no IaC import here. */
+/** What CloudFront and its firewall do with each request, as plain data without IaC imports. */
 import { type RateLimit, rateLimits, runnerPaths } from "./topology.ts";
 
-/** Signing replaces `authorization`: the api looks for the caller's own in the second first. */
+/** Signing replaces `authorization`, so the caller's value is copied to the second header, which the api reads first. */
 export const keepAuthorization = `
   delete event.request.headers["x-forwarded-authorization"];
   if (event.request.headers.authorization) {
@@ -20,9 +20,9 @@ const startsLikeRunners = (...types: string[]) => ({
 });
 
 /**
- * A request of a runner: its path begins with the runners', as it is sent and as the api reads it, and it has a token.
- * The api takes `..`, `%2e%2e` and backslashes out of a path, so `/v1/runner/../tasks` is a user's request; and what
- * only looks like a runner's path once it is decoded is one, too.
+ * A runner's request has a token and a path that starts with the runner's prefix, both as sent and as the api normalizes
+ * it. The api resolves `..`, `%2e%2e` and backslashes, so `/v1/runner/../tasks` counts as a user's request. So does a path
+ * that has the prefix only after decoding.
  */
 const ofRunners = {
   andStatement: {
@@ -41,7 +41,7 @@ const ofRunners = {
   },
 };
 
-/** Hundreds of sandboxes share one address of the provider's: a runner is counted by its token, everybody else by address. */
+/** Runners are counted by token, because hundreds of sandboxes share one address. All others are counted by address. */
 export const firewallRules = [
   rateRule("Runners", 0, rateLimits.runners, {
     aggregateKeyType: "CUSTOM_KEYS",

@@ -5,8 +5,8 @@ import { checkVariables } from "./variables.ts";
 type Value = $util.Input<string>;
 
 /**
- * The variables a function names, where they have a value: its secrets, what the program knows, and what is
- * set where `sst deploy` runs. An empty one is one that is not set. A file's is from where the function runs.
+ * The variables of a function that have a value: its secrets, values of this program, and values from the environment of
+ * `sst deploy`. Empty counts as not set. Paths of files are relative to the function's directory.
  */
 export function environmentOf(name: string, definition: FunctionDefinition, known: Record<string, Value>) {
   checkVariables(name, definition, process.env);

@@ -10,13 +10,13 @@ import { type FunctionDefinition, platform, type QueueSource, topology } from ".
 
 const stage = stageOf($app.stage);
 
-/** The longest silence CloudFront bears in an answer. Streams and waits speak sooner; a long `exec` may not. */
+/** CloudFront's longest read timeout. Streams and waits send something earlier; a long `exec` may not. */
 const silenceLimit = "60 seconds";
 
 const { Api, ...others } = topology.functions;
 const api = createFunction("Api", Api, {});
 
-/** By name. The api is the first: where it is, is a variable of others. */
+/** The functions by name. The api comes first, because others get its URL as a variable. */
 export const functions: Record<string, sst.aws.Function> = {
   Api: api,
   ...Object.fromEntries(
@@ -51,10 +51,10 @@ function createFunction(
     logging: { logGroup: logGroup.name },
     ...(stage.reservesConcurrency &&
       definition.reserved && { concurrency: { reserved: definition.reserved.concurrency } }),
-    // The next minute comes anyway: a sweep that failed, or came too late, is not repeated beside it.
+    // A failed or late reaper pass is not retried, because the next one comes within a minute.
     ...(scheduleEveryMs !== undefined && { retries: 0 }),
     transform: {
-      // The managed policy, which is for all log groups there are, goes: see `permissionsOf`.
+      // Removes the managed policy, which covers all log groups. See `permissionsOf`.
       role: { assumeRolePolicy: lambdaTrust, managedPolicyArns: [] },
       ...(scheduleEveryMs !== undefined && {
         eventInvokeConfig: { maximumEventAgeInSeconds: Math.max(60, scheduleEveryMs / 1000) },
@@ -84,13 +84,13 @@ function urlOf() {
   return { cors: false, router: { instance: router, readTimeout: silenceLimit } } as const;
 }
 
-/** By ARN: given as a function, SST would add its own permissions to those of the topology. */
+/** By ARN: for a function, SST would add its own permissions to those of the topology. */
 function subscribe(
   fn: sst.aws.Function,
   { queue, batchSize, maxConcurrency, partialResponses }: QueueSource,
 ) {
   const from = queues[queue];
-  if (!from) throw new Error(`a function is fed by "${queue}", which is no queue of the topology`);
+  if (!from) throw new Error(`a function is triggered by "${queue}", which is not a queue of the topology`);
   from.subscribe(fn.arn, {
     batch: { size: batchSize, partialResponses },
     transform: { eventSourceMapping: { scalingConfig: { maximumConcurrency: maxConcurrency } } },

@@ -1,6 +1,6 @@
 /**
- * `npm run infra:install`: writes SST's platform into `.sst/`, which the program is type-checked and evaluated
- * against. It needs no account; a minute the first time, nothing when it is there.
+ * `npm run infra:install`: writes SST's platform to `.sst/`, for type checks and tests of the program. It needs no account.
+ * The first run takes a minute, later ones nothing.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -23,7 +23,7 @@ if (!isInstalled()) {
   process.exitCode = status ?? 1;
 }
 
-/** `config.d.ts` is the last file to be written. */
+/** `config.d.ts` is written last. */
 function isInstalled(): boolean {
   if (!existsSync(".sst/platform/config.d.ts")) return false;
   return readFileSync(".sst/platform/version", "utf8").includes(wanted);

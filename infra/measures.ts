@@ -1,4 +1,4 @@
-/** What alarms and dashboard look at, and how CloudWatch is asked for it: plain data, no IaC import here. */
+/** The metrics of alarms and dashboard and their CloudWatch queries, as plain data without IaC imports. */
 import {
   catalogue,
   type Measure,
@@ -8,7 +8,7 @@ import {
   type Term,
 } from "@concierge/core";
 
-/** A metric of ours, or one that AWS keeps of what the topology names. */
+/** One of our metrics, or AWS's metric of a resource in the topology. */
 export type Watched =
   | Term
   | { queue: string; metric: "ApproximateNumberOfMessagesVisible" | "ApproximateAgeOfOldestMessage" }
@@ -22,10 +22,10 @@ export interface Source {
   statistic: Statistic;
 }
 
-/** One number over time: a metric's, or what is calculated of several by the ids they have. */
+/** One number over time: a metric, or an expression over several by their ids. */
 export type Query = Source | { sources: Readonly<Record<string, Source>>; expression: string };
 
-/** What resources are called once they are there. */
+/** The names of deployed resources. */
 export interface Names<Name> {
   stage: string;
   queues: Readonly<Record<string, Name>>;
@@ -39,7 +39,7 @@ export interface Identity<Name> {
   dimensions: Record<string, string | Name>;
 }
 
-/** A metric's whole name: one dimension too many or too few is another metric, which has no data. */
+/** The full name of a metric. With one dimension more or less it is another metric, without data. */
 export function identify<Name>(
   watched: Watched,
   { stage, queues, functions, tables }: Names<Name>,
@@ -74,7 +74,7 @@ export function identify<Name>(
   };
 }
 
-/** How a success metric is asked for; shares come as percentages. */
+/** The query of a success metric. Shares are percentages. */
 export function queryOf(measure: Measure): Query {
   if ("term" in measure) return { watched: measure.term, statistic: measure.statistic };
   const statistic = measure.as === "average for each" ? "Average" : "Sum";
@@ -95,6 +95,6 @@ export function sourcesOf(query: Query): readonly Source[] {
 
 function named<Name>(names: Readonly<Record<string, Name>>, name: string): Name {
   const found = names[name];
-  if (found === undefined) throw new Error(`"${name}" is not of the topology`);
+  if (found === undefined) throw new Error(`"${name}" is not in the topology`);
   return found;
 }

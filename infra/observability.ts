@@ -1,4 +1,4 @@
-/** Alarms, whom they tell, and the dashboard: from the data beside this. */
+/** Alarms, their topic and the dashboard, from `alarms.ts` and `dashboard.ts`. */
 import { type Alarm, alarms } from "./alarms.ts";
 import { dashboard } from "./dashboard.ts";
 import { dashboardBody } from "./dashboard-body.ts";
@@ -23,10 +23,10 @@ const names = {
   tables: mapped(tables, (table) => table.name),
 };
 
-/** The bootstrap stack's: AWS's own key for topics would not let CloudWatch in. */
+/** The bootstrap stack's key. CloudWatch cannot use AWS's managed key for topics. */
 const key = "alias/concierge-alarms";
 
-/** Who is to be told subscribes to it. CloudWatch alone may speak, for alarms of this stage. */
+/** Operators subscribe to it. Only CloudWatch may publish, for alarms of this stage. */
 export const topic = new aws.sns.Topic("Alarms", {
   name: named("alarms"),
   kmsMasterKeyId: key,

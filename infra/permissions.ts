@@ -1,4 +1,4 @@
-/** A function's grants, as statements of its role's policy: these actions, on these resources, and no more. */
+/** A function's grants as statements of its role's policy, and nothing more. */
 import { queues } from "./queues.ts";
 import { tables } from "./storage.ts";
 import { type FunctionDefinition, type Grant, logStreams } from "./topology.ts";
@@ -11,7 +11,7 @@ export function permissionsOf({ grants }: FunctionDefinition, logGroup: LogGroup
   return [...granted, logs];
 }
 
-/** What a function finds in `Resource` of what it is granted anything on. */
+/** The `Resource` links of everything that a function has grants on. */
 export function resourcesOf({ grants }: FunctionDefinition) {
   return [...new Set(grants.map(nameOf))].map(resource);
 }
@@ -28,6 +28,7 @@ function nameOf({ on }: Grant): string {
 
 function resource(name: string): sst.aws.Dynamo | sst.aws.Queue {
   const found = tables[name] ?? queues[name];
-  if (!found) throw new Error(`a grant is on "${name}", which is no table and no queue of the topology`);
+  if (!found)
+    throw new Error(`a grant is on "${name}", which is neither a table nor a queue of the topology`);
   return found;
 }

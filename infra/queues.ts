@@ -1,6 +1,6 @@
 import { type Queue, topology } from "./topology.ts";
 
-// A link says where the queue is and grants nothing: what a function may do is in its grants.
+// A link only has the queue's URL. Permissions come from the grants.
 sst.Linkable.wrap(sst.aws.Queue, (queue) => ({ properties: { url: queue.url } }));
 
 const pairs = Object.entries(topology.queues).map(([name, queue]) => createQueue(name, queue));

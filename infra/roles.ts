@@ -1,20 +1,20 @@
 /**
- * What every role of the program carries, and whom it trusts. The boundary is made by the bootstrap stack:
- * a role without it can not be made by who deploys, nor do anything.
+ * The boundary and the trust policy of every role. The bootstrap stack creates the boundary. The deploy role cannot create
+ * roles without it.
  */
 export const accountId = aws.getCallerIdentityOutput({}).accountId;
 
 const permissionsBoundary = $interpolate`arn:aws:iam::${accountId}:policy/concierge-boundary`;
 
 $transform(aws.iam.Role, (role) => {
-  // `sst dev` relays through more than the application may use, on a stage of the developer's own.
+  // `sst dev` relays through services that the boundary excludes, on a developer's own stage.
   if (!$dev) role.permissionsBoundary = permissionsBoundary;
 });
 
-/** SST's own lets the whole account assume a function's role. */
+/** SST's default lets the whole account assume a function's role. */
 export const lambdaTrust = trust("lambda.amazonaws.com");
 
-/** A schedule of another account can not use it. */
+/** Schedules of other accounts cannot use the role. */
 export const schedulerTrust = accountId.apply((account) =>
   trust("scheduler.amazonaws.com", { StringEquals: { "aws:SourceAccount": account } }),
 );

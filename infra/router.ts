@@ -1,14 +1,14 @@
 /**
- * What the api is behind in production: CloudFront with a rate limit. It signs what it forwards, and the
- * function's URL takes nothing that it has not signed: there is no way around it.
+ * CloudFront with a rate limit, in front of the api in production. It signs what it forwards, and the function URL accepts
+ * only signed requests, so it cannot be bypassed.
  */
 import { firewallRules, keepAuthorization } from "./edge.ts";
 import { stageOf } from "./stages.ts";
 
-/** AWS's own, "CachingDisabled": an answer is for the key that asked. */
+/** AWS's managed policy "CachingDisabled": answers depend on the caller's key. */
 const noCachePolicy = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad";
 
-// What signs writes nothing down: its groups would be in every region that someone calls from, kept for ever.
+// The signing function does not log: its log groups would be in every region with callers and never expire.
 $transform(aws.iam.Role, (role, _options, name) => {
   if (name === "RouterEdgeFunctionRole") role.managedPolicyArns = [];
 });
@@ -19,7 +19,7 @@ function createRouter(): sst.aws.Router {
   return new sst.aws.Router("Router", {
     protection: "oac-with-edge-signing",
     edge: { viewerRequest: { injection: keepAuthorization } },
-    // AWS's managed rules take prompts, diffs and shells' output for attacks: rates are all that is limited.
+    // Only rate limits: AWS's managed rules mistake prompts, diffs and shell output for attacks.
     waf: { managedRules: { coreRuleSet: false, knownBadInputs: false, sqlInjection: false } },
     transform: {
       waf: {

@@ -17,6 +17,6 @@ for (const [name, { scheduleEveryMs }] of definitions) {
 function rate(everyMs: number): `rate(${string})` {
   const minutes = everyMs / 60_000;
   if (!Number.isInteger(minutes))
-    throw new Error(`a schedule is every so many minutes, not every ${everyMs} ms`);
+    throw new Error(`a schedule must be a whole number of minutes, not ${everyMs} ms`);
   return minutes === 1 ? "rate(1 minute)" : `rate(${minutes} minutes)`;
 }

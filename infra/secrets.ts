@@ -1,7 +1,6 @@
 /**
- * Secrets are set with `sst secret set`, once for a stage, and reach the functions that name them alone.
- * What a function reads from `Resource` is encrypted in its bundle; what it reads from a variable is in its
- * environment, because the SDKs and the agents look for it there.
+ * Secrets are set with `sst secret set`, once per stage, and are available only to functions that name them. Those in
+ * `Resource` are encrypted in the bundle. Others are environment variables, where SDKs and agents expect them.
  */
 import { type FunctionDefinition, secretVariables, topology } from "./topology.ts";
 
@@ -11,7 +10,7 @@ const linkedNames = new Set(definitions.flatMap(({ secrets }) => secrets));
 
 export const linked = new Map([...linkedNames].map((name) => [name, new sst.Secret(name)]));
 
-/** By variable. One that may be left out is empty until it is set. */
+/** By variable. Optional ones are empty until they are set. */
 export const variables = new Map(
   Object.entries(secretVariables).map(([variable, { secret, isOptional }]) => [
     variable,

@@ -1,10 +1,10 @@
-/** What differs from stage to stage, as plain data: no IaC import here. */
+/** The differences between stages, as plain data without IaC imports. */
 export interface Stage {
-  /** Not removed by mistake: neither the stage, nor its table with it. */
+  /** Protects the stage and its table from removal by mistake. */
   isProtected: boolean;
-  /** The api is behind a router that limits rates, and is reached through it alone. */
+  /** The api is reached only through CloudFront with a rate limit. */
   isFronted: boolean;
-  /** Functions have the concurrency the topology reserves: a new account has too little to reserve any. */
+  /** Reserves the topology's concurrency. New accounts have too little to reserve any. */
   reservesConcurrency: boolean;
   logRetentionDays: number;
 }
@@ -23,11 +23,11 @@ const dev: Stage = {
   logRetentionDays: 7,
 };
 
-/** As CONCIERGE_STAGE takes it: it is part of every sandbox's name. */
+/** The format of CONCIERGE_STAGE, which is part of every sandbox's name. */
 const stageName = /^[a-z0-9-]{1,20}$/;
 
-/** Every stage but `production` is somebody's own: small, and gone when it is removed. */
+/** Every stage except `production` is a developer's: small, and completely removed by `sst remove`. */
 export function stageOf(name: string): Stage {
-  if (!stageName.test(name)) throw new Error(`"${name}" is no stage: a-z, 0-9 and -, 20 at the most`);
+  if (!stageName.test(name)) throw new Error(`"${name}" is not a valid stage: at most 20 of a-z, 0-9 and -`);
   return name === "production" ? production : dev;
 }

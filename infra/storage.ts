@@ -1,7 +1,7 @@
 import { stageOf } from "./stages.ts";
 import { type Index, type SecondaryIndex, type Table, topology } from "./topology.ts";
 
-// A link says where the table is and grants nothing: what a function may do is in its grants.
+// A link only has the table's name. Permissions come from the grants.
 sst.Linkable.wrap(sst.aws.Dynamo, (table) => ({ properties: { name: table.name } }));
 
 export const tables = Object.fromEntries(

@@ -1,6 +1,6 @@
 /**
- * What Concierge is made of, as plain data: no IaC import here. The local stack is built from it
- * (packages/local) and so is the stack on AWS (sst.config.ts). A resource's key is its name in `Resource`.
+ * The resources of Concierge as plain data, without IaC imports. The local stack (packages/dev) and the stack on AWS
+ * (sst.config.ts) are built from it. A resource's key is its name in `Resource`.
  */
 
 import { basename } from "node:path";
@@ -11,7 +11,7 @@ export interface Index {
 }
 
 export interface SecondaryIndex extends Index {
-  /** The attributes that are in it beside the keys. A deployed index cannot change them: see docs/operations.md. */
+  /** Projected attributes beside the keys. They cannot be changed on a deployed index: see docs/operations.md. */
   projection: "all" | readonly string[];
 }
 
@@ -23,64 +23,64 @@ export interface Table {
 }
 
 export interface Queue {
-  /** Delay of a message that asks for none of its own. */
+  /** Delay of messages without their own. */
   delayMs: number;
-  /** When a message that was received and not deleted is shown again. */
+  /** When a message that was received and not deleted becomes visible again. */
   visibilityTimeoutMs: number;
-  /** Receives before a message goes to the dead-letter queue, whose name is the queue's with `Dlq` behind it. */
+  /** Receives before a message moves to the dead-letter queue, `<name>Dlq`. */
   maxReceives: number;
   retentionMs: number;
-  /** Longer than the queue's own: a message keeps the age it came with. */
+  /** Longer than the queue's, because a message keeps its age when it moves. */
   deadLetterRetentionMs: number;
 }
 
 export interface QueueSource {
   queue: string;
   batchSize: number;
-  /** Invocations under way at once, over all processes of the function. */
+  /** Concurrent invocations over all processes of the function. */
   maxConcurrency: number;
-  /** The handler answers `{batchItemFailures}`; only those come back. */
+  /** The handler returns `{batchItemFailures}`; only those are retried. */
   partialResponses: boolean;
 }
 
-/** Exactly what a function's role may do, and on which resource (`Table/index/owner` is an index). */
+/** Actions that a function's role may do on a resource (`Table/index/owner` is an index). */
 export interface Grant {
   on: string;
   actions: readonly string[];
 }
 
 export interface FunctionDefinition {
-  /** `path/to/module.export`, from the root of the repository, without the file's ending. */
+  /** `path/to/module.export`, from the repository's root, without the file extension. */
   handler: string;
   timeoutMs: number;
   memoryMb: number;
-  /** Reached over HTTP (a function URL); `stream` answers by response streaming. */
+  /** Has a function URL. `stream`: with response streaming. */
   http?: "stream";
   sources?: readonly QueueSource[];
   scheduleEveryMs?: number;
-  /** Variables handed on from the stack's own environment, where they are set. */
+  /** Variables passed on from the stack's environment, if they are set. */
   environment: readonly string[];
   /** Secrets in `Resource`, by name. */
   secrets: readonly string[];
   grants: readonly Grant[];
-  /** Modules bundled to one plain file each; the variable holds the file's path. */
+  /** Modules bundled to one file each. The variable holds the file's path. */
   assets?: Readonly<Record<string, string>>;
-  /** Files of packages that go with it as they are; the variable holds the file's path. */
+  /** Files of packages, copied as they are. The variable holds the file's path. */
   files?: Readonly<Record<string, string>>;
-  /** On AWS: invocations under way at once that are this function's alone, and as many as it may have. */
+  /** On AWS: the function's reserved concurrency, which is also its limit. */
   reserved?: { concurrency: number; reason: string };
-  /** On AWS: why Lambda is not to take its messages to its own queue for a loop, and stop it after 16. */
+  /** On AWS: why Lambda's loop detection is off, which would stop messages to its own queue after 16. */
   feedsItself?: string;
 }
 
-/** A variable whose value is a secret on AWS, by the secret's name there. */
+/** A variable whose value is a secret on AWS. */
 export interface SecretVariable {
   secret: string;
-  /** Without it the variable is absent, and whatever needs it says so. */
+  /** Without the secret the variable is absent, and the code that needs it reports that. */
   isOptional?: boolean;
 }
 
-/** Requests of one caller to the api before the router refuses more, on stages that have one. */
+/** Rate limits per caller, on stages with CloudFront. */
 export interface RateLimit {
   perFiveMinutes: number;
   reason: string;
@@ -106,10 +106,9 @@ const timerConcurrency = 20;
 const webhookConcurrency = 10;
 
 /**
- * How long a queue hides a message, in time-outs of the function that works on it. AWS recommends six, for messages
- * that wait inside of Lambda while their function is throttled; an event source here never asks for more concurrency
- * than its function has. A lost message comes back only after this time, and a turn waits for it: hence two. By then
- * the reaper has mostly done the work. Nobody waits for a webhook.
+ * Visibility timeouts in multiples of the function's timeout. AWS recommends six, for messages that wait inside Lambda
+ * while the function is throttled; here an event source never needs more concurrency than its function has. A lost
+ * message is redelivered only after this time and a turn waits for it, hence two. Nothing waits for a webhook.
  */
 const hiddenFor = { turns: 2, webhooks: 6 } as const;
 
@@ -135,7 +134,7 @@ const flags = [
 const common = ["CONCIERGE_STAGE", "CONCIERGE_ALLOW_PRIVATE_HOSTS", ...limits, ...flags] as const;
 const provider = ["VERCEL_TOKEN", "VERCEL_TEAM_ID", "VERCEL_PROJECT_ID"] as const;
 
-/** The agents' keys are the worker's alone. */
+/** Only the worker has the agents' keys. */
 const agentKeys = [
   "ANTHROPIC_API_KEY",
   "ANTHROPIC_BASE_URL",
@@ -153,32 +152,31 @@ export const secretVariables: Readonly<Record<string, SecretVariable>> = {
   CURSOR_API_KEY: { secret: "CursorApiKey", isOptional: true },
 };
 
-/** Every `*` in a policy's resources, and why AWS leaves no other way. */
+/** Every `*` in a policy's resources, with the reason why AWS allows no narrower one. */
 export interface Wildcard {
   actions: readonly string[];
   resource: RegExp;
   reason: string;
 }
 
-/** Every function writes to its own log group, beside its grants. */
+/** Every function may write to its own log group, in addition to its grants. */
 export const logStreams = {
   actions: ["logs:CreateLogStream", "logs:PutLogEvents"],
   resource: /:log-group:\/aws\/lambda\/concierge-[a-z0-9-]+-[A-Z][A-Za-z]+:\*$/,
-  reason: "Lambda names a stream as it starts a process",
+  reason: "Lambda names log streams when it starts a process",
 } as const satisfies Wildcard;
 
 export const wildcards: readonly Wildcard[] = [logStreams];
 
-/** What every function runs on. */
 export const platform = { runtime: "nodejs24.x", architecture: "arm64" } as const;
 
 /**
- * How functions are bundled, by `npm run build` (packages/local): each to `<directory>/<its name>`, with its
- * assets and files beside the code. A variable that holds a path is relative to that directory on AWS.
+ * How `npm run build` (packages/bundler) bundles functions: each to `<directory>/<name>`, with its assets and files beside
+ * the code. On AWS, variables with paths are relative to that directory.
  */
 export const bundling = { directory: "dist", handler: "bundle.handler", target: "es2024" } as const;
 
-/** What its assets and files are called beside a function's code, by variable. */
+/** The names of a function's assets and files beside its code, by variable. */
 export function fileNames({ assets = {}, files = {} }: FunctionDefinition): Record<string, string> {
   return {
     ...Object.fromEntries(Object.keys(assets).map((variable) => [variable, `${variable}.mjs`])),
@@ -190,7 +188,7 @@ export const runnerPaths = "/v1/runner/";
 export const rateLimits = {
   users: {
     perFiveMinutes: 3000,
-    reason: "by address: ten a second is more than anyone's tools ask; without a key all of them end in 401",
+    reason: "by address: more than ten a second is not normal use; without a key all of them get a 401",
   },
   runners: {
     perFiveMinutes: 6000,
@@ -201,7 +199,7 @@ export const rateLimits = {
 
 const send = ["sqs:SendMessage"] as const;
 const receive = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"] as const;
-/** Lists are read from an index, and their items from the table. */
+/** Lists read an index, then the items from the table. */
 const list = ["dynamodb:Query", "dynamodb:BatchGetItem"] as const;
 const readAndChange = ["dynamodb:GetItem", "dynamodb:UpdateItem"] as const;
 
@@ -218,7 +216,7 @@ export const topology = {
       },
       primaryIndex: { hash: "pk", range: "sk" },
       indexes: {
-        // Only what their readers need: a write that changes nothing of it does not touch the index.
+        // Only what readers of the index need, so that other writes do not touch it.
         owner: { hash: "owner", range: "ownedAt", projection: ["status", "sessionKey", "deletedAt"] },
         due: { hash: "dueShard", range: "dueAt", projection: ["userId"] },
       },
@@ -240,7 +238,7 @@ export const topology = {
       retentionMs: 4 * day,
       deadLetterRetentionMs: 14 * day,
     },
-    /** Apart from the work: a receiver that hangs holds up other webhooks at most, never a turn. */
+    /** A separate queue, so that a receiver that hangs delays other webhooks but never a turn. */
     WebhookQueue: {
       delayMs: 0,
       visibilityTimeoutMs: hiddenFor.webhooks * webhookTimeoutMs,
@@ -296,9 +294,9 @@ export const topology = {
       assets: { RUNNER_FILE: "packages/runner/main.ts" },
       reserved: {
         concurrency: workerConcurrency,
-        reason: "each may have one create under way: 20 of 2 vCPU, where the plan gives 200 vCPU a minute",
+        reason: "each may run one create: 20 with 2 vCPU each, and the plan allows 200 vCPU a minute",
       },
-      feedsItself: "a turn that gets no sandbox yet sends itself on, every 20 s until its deadline",
+      feedsItself: "a turn without a sandbox is queued again every 20 s until its deadline",
     },
     Timer: {
       handler: "functions/timer.handler",
@@ -317,10 +315,9 @@ export const topology = {
       ],
       reserved: {
         concurrency: timerConcurrency,
-        reason:
-          "stops and probes at the provider, 200 at once; and no load on the api delays what ends turns",
+        reason: "200 concurrent stops and probes; load on the api does not delay them",
       },
-      feedsItself: "a timer is at most 900 s of delay: a longer one is sent on until its time has come",
+      feedsItself: "SQS delays at most 900 s, so a longer timer is sent again until its time has come",
     },
     Webhook: {
       handler: "functions/webhook.handler",
@@ -342,9 +339,9 @@ export const topology = {
       ],
       reserved: {
         concurrency: webhookConcurrency,
-        reason: "100 receivers at once; however slow they are, they take no function from a turn",
+        reason: "100 concurrent receivers; slow ones use no concurrency that turns need",
       },
-      feedsItself: "a webhook that failed sends itself on, later and later",
+      feedsItself: "a failed webhook is sent again with increasing delays",
     },
     Reaper: {
       handler: "functions/reaper.handler",
@@ -364,7 +361,7 @@ export const topology = {
         { on: "TimerQueue", actions: send },
         { on: "WebhookQueue", actions: send },
       ],
-      reserved: { concurrency: 1, reason: "one sweep at a time lists what the provider has" },
+      reserved: { concurrency: 1, reason: "one reaper pass at a time" },
     },
   },
 } as const satisfies Topology;

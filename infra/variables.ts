@@ -1,27 +1,27 @@
-/** How large a function's environment may be: plain data, no IaC import here. */
+/** The size limit of a function's environment, as plain data without IaC imports. */
 import { type FunctionDefinition, fileNames, secretVariables } from "./topology.ts";
 
-/** What Lambda takes for all variables of a function together, names and values. */
+/** Lambda's limit for names and values of all variables of a function. */
 const maxBytes = 4096;
 
-/** The longest value of a secret that there is room for: today's keys have up to 170 bytes. */
+/** Space reserved per secret. Today's keys have up to 170 bytes. */
 const secretBytes = 256;
 
-/** What the program sets by itself, at its longest. */
+/** Space for values that this program sets. */
 const setByUs: Readonly<Record<string, number>> = {
   CONCIERGE_STAGE: 20,
   CONCIERGE_ALLOW_PRIVATE_HOSTS: 5,
   CONCIERGE_URL: 128,
 };
 
-/** SST's own: the key that its resources are encrypted with, the file they are in, and the application's name. */
+/** SST's variables: the key and file of the encrypted resources, and the app's name. */
 const sstBytes = 256;
 
 export class VariablesError extends Error {
   override readonly name = "VariablesError";
 }
 
-/** Before a deploy: what is set where it runs, with room for the longest of what is only known later. */
+/** Checked before a deploy, with the variables of its environment and space for values that are only known later. */
 export function checkVariables(
   name: string,
   definition: FunctionDefinition,
@@ -35,7 +35,7 @@ export function checkVariables(
   if (total <= maxBytes) return;
   const [largest] = sizes.toSorted((one, other) => other.bytes - one.bytes);
   throw new VariablesError(
-    `${name} may get ${total} bytes of variables, and Lambda takes ${maxBytes} for all of them. ` +
+    `${name} may get ${total} bytes of variables, and Lambda allows ${maxBytes}. ` +
       `${largest?.variable} has ${largest?.bytes}: make it ${total - maxBytes} shorter` +
       `${largest?.variable === "SANDBOX_SETUP" ? ", for example by having it download a script" : ""}.`,
   );

@@ -1,83 +1,85 @@
-import { AppError, type EndingDeps, limits, type SessionDeps } from "@concierge/core";
+import { AppError, type EndingDeps, limits } from "@concierge/core";
 import { bodyLimit } from "hono/body-limit";
 import { methodNotAllowed } from "hono/method-not-allowed";
 import { secureHeaders } from "hono/secure-headers";
 import { Hono } from "hono/tiny";
-import { requireKey, requireToken } from "./auth.ts";
 import type { Env } from "./env.ts";
-import { identify, learnTurn, observe } from "./observe.ts";
+import { requireKey, requireToken } from "./middleware/auth.ts";
+import { identify, learnTurn, observe } from "./middleware/observe.ts";
+import { DocumentedRouter } from "./openapi/documented-router.ts";
 import { answerError } from "./problem.ts";
-import { Router } from "./router.ts";
 import type { DocsFiles } from "./routes/docs.ts";
 
-type AppDeps = EndingDeps & SessionDeps;
-type Register = (router: Router, deps: AppDeps) => void;
+type Register = (router: DocumentedRouter, deps: EndingDeps) => void;
 
 interface Group {
-  /** What its paths begin with. */
-  at: readonly string[];
+  prefixes: readonly string[];
   load(): Promise<Register>;
 }
 
-/** A group of routes is loaded by the first request for it: a cold start pays for one. */
+/** Each group of routes is loaded by its first request, so a cold start loads only one. */
 const groups: readonly Group[] = [
-  { at: ["/healthz"], load: async () => (await import("./routes/health.ts")).registerHealth },
-  { at: ["/v1/tasks"], load: async () => (await import("./routes/tasks.ts")).registerTasks },
-  { at: ["/v1/sessions"], load: async () => (await import("./routes/sessions.ts")).registerSessions },
-  { at: ["/v1/runner"], load: async () => (await import("./routes/runner.ts")).registerRunner },
-  { at: ["/v1/webhooks"], load: async () => (await import("./routes/webhooks.ts")).registerWebhooks },
-  { at: ["/v1/keys"], load: async () => (await import("./routes/keys.ts")).registerKeys },
-  { at: ["/v1/flags", "/v1/reap"], load: async () => (await import("./routes/admin.ts")).registerAdmin },
+  { prefixes: ["/healthz"], load: async () => (await import("./routes/health.ts")).registerHealth },
+  { prefixes: ["/v1/tasks"], load: async () => (await import("./routes/tasks.ts")).registerTasks },
+  { prefixes: ["/v1/sessions"], load: async () => (await import("./routes/sessions.ts")).registerSessions },
+  { prefixes: ["/v1/runner"], load: async () => (await import("./routes/runner.ts")).registerRunner },
+  { prefixes: ["/v1/webhooks"], load: async () => (await import("./routes/webhooks.ts")).registerWebhooks },
+  { prefixes: ["/v1/keys"], load: async () => (await import("./routes/keys.ts")).registerKeys },
   {
-    at: ["/v1/pool", "/v1/costs", "/v1/snapshot"],
+    prefixes: ["/v1/flags", "/v1/reap"],
+    load: async () => (await import("./routes/admin.ts")).registerAdmin,
+  },
+  {
+    prefixes: ["/v1/pool", "/v1/costs", "/v1/snapshot"],
     load: async () => (await import("./routes/pool.ts")).registerPool,
   },
 ];
 
-export function createApp(deps: AppDeps, adminKey: string, pages: DocsFiles): Hono<Env> {
-  const docs: Group = { at: [], load: loadDocs };
-  const routers = new Map<Group, Promise<Router>>();
+export function createApp(deps: EndingDeps, adminKey: string, pages: DocsFiles): Hono<Env> {
+  const docs: Group = { prefixes: [], load: loadDocs };
+  const routers = new Map<Group, Promise<DocumentedRouter>>();
   const app = new Hono<Env>();
   app.onError(answerError);
   app.all("*", async (c) => {
-    const group = groups.find(({ at }) => at.some((start) => c.req.path.startsWith(start))) ?? docs;
+    const group =
+      groups.find(({ prefixes }) => prefixes.some((prefix) => c.req.path.startsWith(prefix))) ?? docs;
     return await (await routerOf(group)).fetch(c.req.raw, c.env);
   });
   return app;
 
-  function routerOf(group: Group): Promise<Router> {
+  function routerOf(group: Group): Promise<DocumentedRouter> {
     const router = routers.get(group) ?? load(group);
     routers.set(group, router);
     return router;
   }
 
-  async function load(group: Group): Promise<Router> {
+  async function load(group: Group): Promise<DocumentedRouter> {
     const register = await group.load();
     const router = createRouter(deps, adminKey);
     register(router, deps);
     return router;
   }
 
-  /** The contract is of all groups, so it loads them all. */
+  /** The OpenAPI document covers all groups, so it loads them all. */
   async function loadDocs(): Promise<Register> {
     const { registerDocs } = await import("./routes/docs.ts");
     const routes = async () =>
-      (await Promise.all(groups.map(routerOf))).flatMap(({ described }) => described);
+      (await Promise.all(groups.map(routerOf))).flatMap(({ documented }) => documented);
     return (router) => registerDocs(router, pages, routes);
   }
 }
 
-/** What every request goes through, whatever it is for. */
-function createRouter(deps: AppDeps, adminKey: string): Router {
-  const router = new Router();
+/** A router with the middleware that every request passes through. */
+function createRouter(deps: EndingDeps, adminKey: string): DocumentedRouter {
+  const router = new DocumentedRouter();
   router.onError(answerError);
-  router.notFound((c) => answerError(new AppError("not_found", `There is nothing at ${c.req.path}.`), c));
+  router.notFound((c) => answerError(new AppError("not_found", `No route at ${c.req.path}.`), c));
   router.use(identify, observe(deps), secureHeaders());
   router.use(
     methodNotAllowed({
       app: router,
       onMethodNotAllowed: (c, methods) => {
-        const error = new AppError("method_not_allowed", `${c.req.path} takes ${methods.join(", ")}.`);
+        const error = new AppError("method_not_allowed", `${c.req.path} allows ${methods.join(", ")}.`);
         return answerError(error, c, { allow: methods.join(", ") });
       },
     }),
@@ -89,5 +91,5 @@ function createRouter(deps: AppDeps, adminKey: string): Router {
 }
 
 function tooLarge(): never {
-  throw new AppError("payload_too_large", `A body may have ${limits.bodyMaxBytes} bytes.`);
+  throw new AppError("payload_too_large", `The body may have at most ${limits.bodyMaxBytes} bytes.`);
 }

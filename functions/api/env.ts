@@ -1,6 +1,6 @@
 import type { Caller, TokenClaims } from "@concierge/core";
 
-/** What the routes find in their context: who calls, or which turn's runner. */
+/** Set by the middleware: the caller of a user's route, or the turn of a runner's route. */
 export interface Env {
   Variables: { caller: Caller; turn: TokenClaims; requestId: string };
 }

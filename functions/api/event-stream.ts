@@ -1,23 +1,25 @@
 import { type Deps, isTerminal, type Task } from "@concierge/core";
-import { type Follow, formatCursor, parseCursor, readEvents } from "@concierge/core/events";
+import { formatCursor, parseCursor } from "@concierge/core/events/cursor";
+import type { Follow } from "@concierge/core/events/follow";
+import { readEvents } from "@concierge/core/events/read";
 import type { Context } from "hono";
 import { stream } from "hono/streaming";
 import type { Env } from "./env.ts";
 
-/** A comment at least this often, so that nothing in between takes the connection for dead. */
+/** Interval of comments, which keep proxies from closing an idle connection. */
 const keepOpenMs = 15_000;
-/** How soon a client that was cut off connects again. */
+/** How soon a disconnected client reconnects. */
 const reconnectMs = 500;
 /**
- * How long a stream lasts. On AWS nothing says that a reader has left, and an abandoned stream keeps reading the table:
- * so each stream ends, and the client connects again with the last id it received.
+ * A stream ends after this time, and the client reconnects with the last id it received. On AWS nothing reports that a
+ * reader has left, so an endless stream would poll the table for nobody.
  */
-const longestMs = 90_000;
+const streamMaxMs = 90_000;
 
 /**
- * Events for an `EventSource`: `id` is the cursor, so a reader that was cut off continues where it was. The stream ends
- * with the task, or after `longestMs`; a reader that then connects again after the last event of an ended task gets a
- * 204, which tells an `EventSource` to stop.
+ * Sends events as an `EventSource` reads them. `id` is the cursor, so a reader that reconnects continues where it was. The
+ * stream ends with the task or after `streamMaxMs`. A reader that reconnects after the last event of an ended task gets
+ * a 204, which tells an `EventSource` to stop.
  */
 export async function sendEvents(
   c: Context<Env>,
@@ -40,13 +42,13 @@ export async function sendEvents(
 
   return stream(c, async (out) => {
     out.onAbort(() => ending.abort());
-    // A reader that does not read must not hold the stream past its end.
+    // A reader that does not read must not keep the stream open past its end.
     const write = (text: string) => Promise.race([out.write(text), ended]);
     void keepOpen(deps, ending, () => void out.write(": still here\n\n"));
     try {
       await write(`retry: ${reconnectMs}\n: connected\n\n`);
       for await (const { items } of events) {
-        // A slow reader waits for itself alone: what it misses meanwhile it reads later.
+        // A slow reader delays only itself; it reads later what it misses meanwhile.
         for (const item of items) {
           await write(`id: ${item.cursor}\ndata: ${JSON.stringify(item)}\n\n`);
           if (ending.signal.aborted) return;
@@ -58,9 +60,9 @@ export async function sendEvents(
   });
 }
 
-/** Comments until the stream ends, and ends it when its time is over. */
+/** Sends comments until the stream ends, and ends it after `streamMaxMs`. */
 async function keepOpen({ clock }: Deps, ending: AbortController, comment: () => void): Promise<void> {
-  const endsAt = clock.now() + longestMs;
+  const endsAt = clock.now() + streamMaxMs;
   while (!ending.signal.aborted) {
     await clock.sleep(Math.min(keepOpenMs, endsAt - clock.now()), ending.signal);
     if (clock.now() >= endsAt) ending.abort();

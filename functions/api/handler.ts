@@ -1,7 +1,7 @@
 import { required } from "@concierge/core";
 import { Resource } from "sst";
 import { composeDeps } from "../compose.ts";
-import { neverShow } from "../mask.ts";
+import { neverShow } from "../telemetry/mask.ts";
 import { createApp } from "./app.ts";
 import { streamingHandler } from "./lambda.ts";
 

@@ -3,11 +3,11 @@ import { Writable } from "node:stream";
 import type { Context, LambdaFunctionURLEvent } from "aws-lambda";
 import { Hono } from "hono/tiny";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { createTestApi } from "../../test/testing/api.ts";
 import type { Env } from "./env.ts";
 import { streamingHandler, toRequest } from "./lambda.ts";
-import { createTestApi } from "./testing.ts";
 
-/** As the runtime's own: what `from` is given goes out with the first write, and only with it. */
+/** Like the runtime's stream: the prelude is sent with the first write, and only with it. */
 class RuntimeStream extends Writable {
   prelude: { statusCode: number; headers: Record<string, string> } | undefined;
   sent: typeof this.prelude;
@@ -33,7 +33,7 @@ afterEach(() => vi.unstubAllGlobals());
 function anEvent(
   method: string,
   rawPath: string,
-  over: Partial<LambdaFunctionURLEvent> = {},
+  overrides: Partial<LambdaFunctionURLEvent> = {},
 ): LambdaFunctionURLEvent {
   return {
     rawPath,
@@ -41,7 +41,7 @@ function anEvent(
     headers: { host: "not a host" },
     requestContext: { http: { method } },
     isBase64Encoded: false,
-    ...over,
+    ...overrides,
   } as LambdaFunctionURLEvent;
 }
 
@@ -69,19 +69,19 @@ describe("an answer", () => {
   app.get("/broken", (c) => c.body(ReadableStream.from(breaking()) as ReadableStream));
 
   async function* breaking() {
-    yield Buffer.from("beginning");
-    throw new Error("the table is away");
+    yield Buffer.from("start");
+    throw new Error("the table is down");
   }
 
   it.each([
     ["/empty-stream", 200, ""],
     ["/none", 204, ""],
     ["/some", 201, "some"],
-  ])("of %s is sent, whether it has a body or not", async (path, status, body) => {
+  ])("to %s is sent, with or without a body", async (path, status, body) => {
     expect(await invoke(app, anEvent("GET", path))).toMatchObject({ status, body });
   });
 
-  it("that breaks is an error of the function, so that it does not look whole", async () => {
+  it("that breaks fails the function, so that it does not look complete", async () => {
     const stream = new RuntimeStream();
     stream.on("error", () => {});
     const handler = streamingHandler(app);
@@ -90,23 +90,20 @@ describe("an answer", () => {
       stream as unknown as awslambda.HttpResponseStream,
       {} as Context,
     );
-    await expect(answered).rejects.toThrow("the table is away");
+    await expect(answered).rejects.toThrow("the table is down");
   });
 });
 
 describe("a request", () => {
   const body = '{"prompt":"x"}';
 
-  it.each(["GET", "HEAD"])(
-    "by %s with a body is one without, and is answered as any other",
-    async (method) => {
-      const event = anEvent(method, "/v1/tasks", { body, headers: { "content-type": "application/json" } });
-      expect(toRequest(event)?.body).toBeNull();
-      const { app } = createTestApi();
-      expect((await invoke(app, event)).status).toBe(401);
-      expect((await invoke(app, { ...event, rawPath: "/healthz" })).status).toBe(200);
-    },
-  );
+  it.each(["GET", "HEAD"])("by %s has its body dropped and is answered normally", async (method) => {
+    const event = anEvent(method, "/v1/tasks", { body, headers: { "content-type": "application/json" } });
+    expect(toRequest(event)?.body).toBeNull();
+    const { app } = createTestApi();
+    expect((await invoke(app, event)).status).toBe(401);
+    expect((await invoke(app, { ...event, rawPath: "/healthz" })).status).toBe(200);
+  });
 
   it("keeps its body, its query and its headers", async () => {
     const text = "é".repeat(3);
@@ -124,15 +121,15 @@ describe("a request", () => {
   });
 
   it.each([
-    ["a method that no request can have", anEvent("TRACE", "/v1/tasks")],
-    ["a header that is none", anEvent("GET", "/v1/tasks", { headers: { "a b": "c" } })],
-  ])("with %s is refused with a problem", async (_what, event) => {
+    ["a method that no request can have (TRACE)", anEvent("TRACE", "/v1/tasks")],
+    ["a malformed header", anEvent("GET", "/v1/tasks", { headers: { "a b": "c" } })],
+  ])("with %s is refused with a problem document", async (_what, event) => {
     const { status, headers, body } = await invoke(createTestApi().app, event);
     expect([status, headers["content-type"]]).toEqual([400, "application/problem+json"]);
     expect(JSON.parse(body)).toMatchObject({ code: "invalid_request", status: 400 });
   });
 
-  it("is known by Lambda's own id where it has none", async () => {
+  it("gets Lambda's request id if it has none", async () => {
     const { headers } = await invoke(createTestApi().app, anEvent("GET", "/healthz"));
     expect(headers["x-request-id"]).toBe("aws-1");
   });

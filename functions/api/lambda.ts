@@ -1,20 +1,21 @@
 import { pipeline } from "node:stream/promises";
+import { errorTable } from "@concierge/core";
 import type { Context, LambdaFunctionURLEvent } from "aws-lambda";
 import type { Hono } from "hono/tiny";
 import type { Env } from "./env.ts";
 
-/** Only the path and the query of a request matter here, and a `Host` header may hold anything. */
+/** Routes use only the path and the query, and a `Host` header can contain anything. */
 const origin = "https://concierge";
 
 /**
- * A streaming Lambda handler for the app. The runtime sends status and headers with the first write, so there always is
- * one: an answer whose body is empty would otherwise never be sent.
+ * A streaming Lambda handler for the app. The runtime sends status and headers with the first write, so this always
+ * writes once. Otherwise an answer with an empty body would never be sent.
  */
 export function streamingHandler(app: Hono<Env>) {
   return awslambda.streamifyResponse(
     async (event: LambdaFunctionURLEvent, stream, lambdaContext: Context): Promise<void> => {
       const request = toRequest(event);
-      const response = request ? await app.fetch(request, { lambdaContext }) : notARequest();
+      const response = request ? await app.fetch(request, { lambdaContext }) : malformedRequest();
       const out = awslambda.HttpResponseStream.from(stream, {
         statusCode: response.status,
         headers: Object.fromEntries(response.headers),
@@ -26,7 +27,7 @@ export function streamingHandler(app: Hono<Env>) {
   );
 }
 
-/** Undefined for what no `Request` can be made of, such as the method TRACE. */
+/** Undefined if the event is not a valid `Request`, for example with the method TRACE. */
 export function toRequest({
   requestContext,
   rawPath,
@@ -36,7 +37,7 @@ export function toRequest({
   isBase64Encoded,
 }: LambdaFunctionURLEvent): Request | undefined {
   const { method } = requestContext.http;
-  // `Request` takes no body for these, and no route of ours reads one.
+  // `Request` allows no body for these methods, and no route reads one.
   const hasBody = body !== undefined && method !== "GET" && method !== "HEAD";
   try {
     return new Request(`${origin}${rawPath}${rawQueryString ? `?${rawQueryString}` : ""}`, {
@@ -51,18 +52,17 @@ export function toRequest({
   }
 }
 
-/** A header's value has to be ASCII. */
+/** `Request` accepts only ASCII in header values. */
 function toAscii(value: string): string {
   return /^[\x20-\x7e\t]*$/.test(value) ? value : encodeURIComponent(value);
 }
 
-function notARequest(): Response {
+function malformedRequest(): Response {
   const problem = {
     type: "urn:concierge:problem:invalid_request",
-    title: "The request is not valid",
-    status: 400,
+    ...errorTable.invalid_request,
     code: "invalid_request",
-    detail: "The method, the path or a header of the request cannot be read.",
+    detail: "The method, the path or a header is malformed.",
   };
   return Response.json(problem, { status: 400, headers: { "content-type": "application/problem+json" } });
 }

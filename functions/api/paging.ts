@@ -1,7 +1,7 @@
 import { AppError } from "@concierge/core";
 import * as z from "zod/mini";
 
-/** A whole number as it stands in a query: digits alone, not all that JavaScript takes for a number. */
+/** An integer in a query: digits only, not everything that JavaScript converts to a number. */
 export function wholeNumber(min: number, max: number) {
   return z.pipe(
     z.transform((text: unknown) =>
@@ -20,24 +20,24 @@ export function pageOf<T extends z.ZodMiniType>(item: T) {
   return z.object({ items: z.array(item), cursor: z.nullable(z.string()) });
 }
 
-/** Lists go on after an id: whose list it is comes from the key, so a cursor tells nothing and opens nothing. */
+/** The cursor of a list is the last id. It grants nothing: the caller's key decides which list is read. */
 export function parseIdCursor(cursor: string | undefined, prefix: string): { after?: string } {
   if (cursor === undefined) return {};
   if (!cursor.startsWith(prefix) || !/^[a-z]+_[0-9a-z]{26}$/.test(cursor)) {
-    throw new AppError("invalid_cursor", "The cursor is not one that this list gave out.");
+    throw new AppError("invalid_cursor", "The cursor was not returned by this list.");
   }
   return { after: cursor };
 }
 
-/** The same for lists of what has no id of ours: when it was made, and its name; it is put into a URL as it is. */
-export function parsePlaceCursor(cursor: string | undefined): { after?: string } {
+/** The cursor of a list of items without ids: creation time and name, in characters that need no URL encoding. */
+export function parseNameCursor(cursor: string | undefined): { after?: string } {
   if (cursor === undefined) return {};
   if (!/^\d{15}~[A-Za-z0-9._-]{1,64}$/.test(cursor)) {
-    throw new AppError("invalid_cursor", "The cursor is not one that this list gave out.");
+    throw new AppError("invalid_cursor", "The cursor was not returned by this list.");
   }
   return { after: cursor.replace("~", "#") };
 }
 
-export function placeCursor(next: string | undefined): string | null {
+export function formatNameCursor(next: string | undefined): string | null {
   return next?.replace("#", "~") ?? null;
 }

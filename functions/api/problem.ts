@@ -1,14 +1,5 @@
-import {
-  AppError,
-  type ErrorCode,
-  errorTable,
-  limits,
-  NoRoomError,
-  ProviderError,
-  SetupError,
-} from "@concierge/core";
+import { AppError, type ErrorCode, errorTable, limits, ProviderError, SetupError } from "@concierge/core";
 import type { Context } from "hono";
-import { HTTPException } from "hono/http-exception";
 import * as z from "zod/mini";
 
 export const problemSchema = z
@@ -25,7 +16,7 @@ export const problemSchema = z
   )
   .register(z.globalRegistry, { id: "Problem" });
 
-/** The ways a route may refuse, for the OpenAPI document. */
+/** The error responses of a route for the OpenAPI document. */
 export function problems(...codes: ErrorCode[]) {
   const byStatus = Map.groupBy(new Set(codes), (code) => errorTable[code].status);
   return Object.fromEntries(
@@ -46,7 +37,7 @@ function headersOf(status: number): { headers?: z.ZodMiniType } {
   return {};
 }
 
-/** Answers every error there is as RFC 9457 says; what is not ours to explain is told to the log, not to the caller. */
+/** Answers an error as an RFC 9457 problem. Details of unexpected errors are logged, not sent. */
 export function answerError(error: unknown, c: Context, headers: Record<string, string> = {}): Response {
   const { code, message, extra } = toAppError(error);
   const { status, title } = errorTable[code];
@@ -55,26 +46,26 @@ export function answerError(error: unknown, c: Context, headers: Record<string, 
   return c.newResponse(JSON.stringify(body), status as 500, {
     "content-type": "application/problem+json",
     ...(typeof retryAfterMs === "number" && { "retry-after": String(Math.ceil(retryAfterMs / 1000)) }),
-    // A function URL renames this to `x-amzn-remapped-www-authenticate`.
+    // Lambda function URLs rename this to `x-amzn-remapped-www-authenticate`.
     ...(status === 401 && { "www-authenticate": "Bearer" }),
     ...headers,
   });
 }
 
-/** What is told of the faults of one request; a large one can have a hundred thousand of them. */
+/** Limits of the reported issues. A large request can have a hundred thousand. */
 const issuesMax = 20;
 const issueTextMax = 200;
 
-/** A request that does not parse, with its first faults and how many more there are. */
+/** Answers a request that does not parse, with its first issues and the number of the rest. */
 export function answerInvalid(error: z.core.$ZodError, c: Context): Response {
   const issues = error.issues.slice(0, issuesMax).map(({ path, message }) => ({
     path: shorten(path.join(".")),
     message: shorten(message),
   }));
-  const more = error.issues.length - issues.length;
-  const detail = summarize(issues) + (more > 0 ? `; and ${more} more` : "");
+  const moreIssues = error.issues.length - issues.length;
+  const detail = summarize(issues) + (moreIssues > 0 ? `; and ${moreIssues} more` : "");
   return answerError(
-    new AppError("invalid_request", detail, { issues, ...(more > 0 && { moreIssues: more }) }),
+    new AppError("invalid_request", detail, { issues, ...(moreIssues > 0 && { moreIssues }) }),
     c,
   );
 }
@@ -85,15 +76,12 @@ function shorten(text: string): string {
 
 function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;
-  if (error instanceof NoRoomError)
-    return new AppError("no_room", error.message, { retryAfterMs: limits.noRoomRetryMs });
   if (error instanceof SetupError) return new AppError("session_not_ready", error.message);
   if (error instanceof ProviderError) return fromProvider(error);
-  if (error instanceof HTTPException) return new AppError(codeOf(error), error.message);
-  return new AppError("internal", "Something went wrong here; it has been logged.");
+  return new AppError("internal", "The error has been logged.");
 }
 
-/** What the provider refuses is the request's fault; all else is to be tried again. */
+/** What the provider refuses is the caller's fault. A transient failure can be retried. */
 function fromProvider({ kind, message, retryAfterMs = limits.retryProvisionMs }: ProviderError): AppError {
   switch (kind) {
     case "refused":
@@ -105,11 +93,6 @@ function fromProvider({ kind, message, retryAfterMs = limits.retryProvisionMs }:
     case "transient":
       return new AppError("provider_unavailable", message, { retryAfterMs });
   }
-}
-
-/** Hono itself throws only for a body that is not JSON. */
-function codeOf(error: HTTPException): ErrorCode {
-  return error.status === 400 ? "invalid_json" : "internal";
 }
 
 function summarize(issues: readonly { path: string; message: string }[]): string {

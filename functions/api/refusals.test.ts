@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { createTestApi, type TestApi } from "./testing.ts";
+import { createTestApi, type TestApi } from "../../test/testing/api.ts";
 
 let api: TestApi;
 beforeEach(() => {
   api = createTestApi();
 });
 
-/** Every refusal is a problem document that says the same in its status, its code and its body. */
+/** Every refusal is a problem document with matching status, code and type. */
 function expectProblem(answer: Awaited<ReturnType<TestApi["request"]>>, status: number, code: string): void {
   expect([answer.status, answer.json?.code]).toEqual([status, code]);
   expect(answer.type).toBe("application/problem+json");
@@ -18,21 +18,21 @@ function expectProblem(answer: Awaited<ReturnType<TestApi["request"]>>, status: 
 const postTask = (body: unknown, headers: Record<string, string> = {}) =>
   api.request("POST", "/v1/tasks", { body, headers });
 
-describe("a body that is not right is refused:", () => {
+describe("an invalid body is refused:", () => {
   it.each([
     ["an unknown field", { prompt: "x", color: "red" }, ""],
     ["an unknown field in limits", { prompt: "x", limits: { speed: 1 } }, "limits"],
     ["no prompt", {}, "prompt"],
     ["an empty prompt", { prompt: "" }, "prompt"],
     ["a prompt of the wrong type", { prompt: 7 }, "prompt"],
-    ["a prompt over its bound", { prompt: "x".repeat(128 * 1024 + 1) }, "prompt"],
+    ["a prompt that is too long", { prompt: "x".repeat(128 * 1024 + 1) }, "prompt"],
     ["an unknown agent", { prompt: "x", agent: "hal" }, "agent"],
     ["a bad session key", { prompt: "x", sessionKey: "a b" }, "sessionKey"],
-    ["a session key over its bound", { prompt: "x", sessionKey: "a".repeat(65) }, "sessionKey"],
+    ["a session key that is too long", { prompt: "x", sessionKey: "a".repeat(65) }, "sessionKey"],
     ["a session key that is a path", { prompt: "x", sessionKey: "../etc" }, "sessionKey"],
     ["keepAlive of the wrong type", { prompt: "x", keepAlive: "yes" }, "keepAlive"],
     [
-      "a duration that is not whole",
+      "a duration that is not an integer",
       { prompt: "x", limits: { maxDurationMs: 1500.5 } },
       "limits.maxDurationMs",
     ],
@@ -41,10 +41,10 @@ describe("a body that is not right is refused:", () => {
     ["a cost below zero", { prompt: "x", limits: { maxCostUsd: -1 } }, "limits.maxCostUsd"],
     ["a prompt with a NUL", { prompt: "x\0y" }, "prompt"],
     ["a variable with a NUL", { prompt: "x", env: { A: "b\0c" } }, "env.A"],
-    ["a session that is a step up in a path", { prompt: "x", sessionKey: ".." }, "sessionKey"],
-    ["a session that is no step in a path", { prompt: "x", sessionKey: "." }, "sessionKey"],
+    ["the session key `..`", { prompt: "x", sessionKey: ".." }, "sessionKey"],
+    ["the session key `.`", { prompt: "x", sessionKey: "." }, "sessionKey"],
     ["a bad variable name", { prompt: "x", env: { "A B": "c" } }, "env.A B"],
-    ["a variable of ours", { prompt: "x", env: { CONCIERGE_TURN: "c" } }, "env"],
+    ["a reserved variable name", { prompt: "x", env: { CONCIERGE_TURN: "c" } }, "env"],
     ["env that is too large", { prompt: "x", env: { A: "x".repeat(40_000) } }, "env"],
     ["metadata of the wrong type", { prompt: "x", metadata: { a: 1 } }, "metadata.a"],
     ["a list", [], ""],
@@ -56,11 +56,11 @@ describe("a body that is not right is refused:", () => {
     expect(api.sent).toEqual([]);
   });
 
-  it("one that is not JSON", async () => {
+  it("text that is not JSON", async () => {
     expectProblem(await postTask("{prompt: echo"), 400, "invalid_json");
   });
 
-  it("an empty one", async () => {
+  it("an empty body", async () => {
     expectProblem(await postTask(""), 400, "invalid_json");
   });
 
@@ -75,7 +75,7 @@ describe("a body that is not right is refused:", () => {
     ["POST", "/v1/tasks/task_01mcc5rm001wbyh8rvy2srg4p0/stop"],
     ["POST", "/v1/snapshot"],
     ["POST", "/v1/reap"],
-  ])("one for %s %s, which takes none, unless it is empty", async (method, path) => {
+  ])("a body with fields for %s %s, which takes none", async (method, path) => {
     const send = async (body: string | undefined, type: string | undefined) =>
       await api.request(method, path, {
         ...(body !== undefined && { body }),
@@ -89,12 +89,12 @@ describe("a body that is not right is refused:", () => {
     expect((await send(undefined, undefined)).status).not.toBe(415);
   });
 
-  it("one over 1 MB", async () => {
+  it("a body over 1 MB", async () => {
     expectProblem(await postTask({ prompt: "x".repeat(1024 * 1024) }), 413, "payload_too_large");
   });
 });
 
-describe("a query that is not right is refused:", () => {
+describe("an invalid query or header is refused:", () => {
   it.each([
     ["/v1/tasks?cursor=nonsense", "invalid_cursor"],
     ["/v1/tasks?cursor=", "invalid_cursor"],
@@ -110,7 +110,7 @@ describe("a query that is not right is refused:", () => {
     expectProblem(await api.request("GET", path), 400, code);
   });
 
-  it("of a task there is", async () => {
+  it("on an existing task", async () => {
     const { id } = (await postTask({ prompt: "x" })).json;
     expectProblem(await api.request("GET", `/v1/tasks/${id}?waitMs=25001`), 400, "invalid_request");
     expectProblem(await api.request("GET", `/v1/tasks/${id}?waitMs=-1`), 400, "invalid_request");
@@ -118,13 +118,13 @@ describe("a query that is not right is refused:", () => {
     expectProblem(await api.request("GET", `/v1/tasks/${id}/output?turn=0`), 400, "invalid_request");
   });
 
-  it("and so is an idempotency key that is none", async () => {
+  it("a malformed idempotency key", async () => {
     const answer = await postTask({ prompt: "x" }, { "idempotency-key": "x".repeat(129) });
     expectProblem(answer, 400, "invalid_request");
   });
 });
 
-describe("who may call", () => {
+describe("authorization", () => {
   const guarded: [string, string][] = [
     ["POST", "/v1/tasks"],
     ["GET", "/v1/tasks"],
@@ -139,7 +139,7 @@ describe("who may call", () => {
     ["POST", "/v1/runner/end"],
   ];
 
-  it.each(guarded)("%s %s is not for one without a key, or with a wrong one", async (method, path) => {
+  it.each(guarded)("%s %s refuses callers without a valid key", async (method, path) => {
     for (const key of ["", "wrong", "ck_key_01mcc5rm001wbyh8rvy2srg4p0_"]) {
       const answer = await api.request(method, path, { key });
       expectProblem(answer, 401, "unauthorized");
@@ -147,12 +147,12 @@ describe("who may call", () => {
     }
   });
 
-  it("a key in any other scheme is no key", async () => {
+  it("only the Bearer scheme is accepted", async () => {
     const headers = { authorization: `Basic ${Buffer.from("admin:key").toString("base64")}` };
     expectProblem(await api.request("GET", "/v1/tasks", { key: "", headers }), 401, "unauthorized");
   });
 
-  it("a user's own key works until it is taken back", async () => {
+  it("a user's key works until it is revoked", async () => {
     const { json } = await api.request("POST", "/v1/keys", { body: { userId: "bob" } });
     expect((await api.request("GET", "/v1/tasks", { key: json.key })).status).toBe(200);
     expectProblem(
@@ -165,7 +165,7 @@ describe("who may call", () => {
     expectProblem(await api.request("DELETE", `/v1/keys/${json.id}`), 404, "not_found");
   });
 
-  it("keys are shown once, and kept as hashes", async () => {
+  it("keys are shown once and stored as hashes", async () => {
     const { json, status } = await api.request("POST", "/v1/keys", { body: { userId: "bob" } });
     expect(status).toBe(201);
     const secret = json.key.slice(`ck_${json.id}_`.length);
@@ -177,7 +177,7 @@ describe("who may call", () => {
     expect(JSON.stringify(await api.deps.store.getKey(json.id))).not.toContain(secret);
   });
 
-  it("keys are the admins' alone to make, list and take back", async () => {
+  it("only admins create, list and revoke keys", async () => {
     const bob = await api.keyFor("bob");
     expectProblem(
       await api.request("POST", "/v1/keys", { key: bob, body: { userId: "x" } }),
@@ -191,13 +191,13 @@ describe("who may call", () => {
   });
 
   it.each([{ userId: "a b" }, { userId: "" }, {}, { userId: "a", role: "x" }, { userId: "a", admin: "yes" }])(
-    "a key is not made for %j",
+    "no key is created for %j",
     async (body) => {
       expectProblem(await api.request("POST", "/v1/keys", { body }), 400, "invalid_request");
     },
   );
 
-  it("another user's task is not there, as one that does not exist", async () => {
+  it("another user's task looks like one that does not exist", async () => {
     const { id } = (await postTask({ prompt: "x" })).json;
     const bob = await api.keyFor("bob");
     for (const path of ["", "/events", "/output"]) {
@@ -210,8 +210,8 @@ describe("who may call", () => {
   });
 });
 
-describe("an address that is not right", () => {
-  it("is a 404 where there is nothing", async () => {
+describe("an unknown path or method", () => {
+  it("is a 404 if no route has the path", async () => {
     expectProblem(await api.request("GET", "/v1/nothing"), 404, "not_found");
     expectProblem(await api.request("GET", "/nothing"), 404, "not_found");
     expectProblem(await api.request("GET", "/docs/..%2fpackage.json"), 404, "not_found");
@@ -222,7 +222,7 @@ describe("an address that is not right", () => {
     ["PUT", "/v1/tasks", "POST, GET, HEAD"],
     ["DELETE", "/v1/tasks/task_x", "GET, HEAD"],
     ["POST", "/healthz", "GET, HEAD"],
-  ])("is a 405 for %s %s, and says what it takes", async (method, path, allow) => {
+  ])("is a 405 with the allowed methods for %s %s", async (method, path, allow) => {
     for (const body of [{}, undefined]) {
       const answer = await api.request(method, path, { body });
       expectProblem(answer, 405, "method_not_allowed");
@@ -231,8 +231,8 @@ describe("an address that is not right", () => {
   });
 });
 
-describe("a fault of ours", () => {
-  it("is a 500 that tells the caller nothing of it", async () => {
+describe("an internal error", () => {
+  it("is a 500 without details", async () => {
     api.deps.store.getTask = async () => {
       throw new Error("the table burnt down");
     };
@@ -243,12 +243,12 @@ describe("a fault of ours", () => {
 });
 
 describe("without a key", () => {
-  it("/healthz says it is well", async () => {
+  it("/healthz answers", async () => {
     const { status, json } = await api.request("GET", "/healthz", { key: "" });
     expect([status, json]).toEqual([200, { status: "ok", version: "0.1.0", stage: "test" }]);
   });
 
-  it("/docs is a page with all it needs", async () => {
+  it("/docs serves a page and all its assets", async () => {
     const page = await api.request("GET", "/docs", { key: "" });
     expect(page.type).toContain("text/html");
     const wanted = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? "");
@@ -260,7 +260,7 @@ describe("without a key", () => {
     }
   });
 
-  it("/openapi.json has every public route, made from the schemas that parse", async () => {
+  it("/openapi.json has every public route with its schemas", async () => {
     const { json } = await api.request("GET", "/openapi.json", { key: "" });
     expect(json.openapi).toBe("3.1.0");
     expect(Object.keys(json.paths).sort()).toEqual([

@@ -4,8 +4,8 @@ import { Key } from "aws-cdk-lib/aws-kms";
 import type { Construct } from "constructs";
 
 /**
- * What the stages' alarm topics are encrypted with. CloudWatch may not use AWS's own key for topics; and who deploys
- * needs no say over keys this way.
+ * Encrypts the alarm topics of the stages. CloudWatch cannot use AWS's managed key for topics. With a key in the bootstrap
+ * stack, the deploy role needs no permissions on keys.
  */
 export function createAlarmKey(scope: Construct): Key {
   const key = new Key(scope, "AlarmKey", {
@@ -17,7 +17,7 @@ export function createAlarmKey(scope: Construct): Key {
     new PolicyStatement({
       principals: [new ServicePrincipal("cloudwatch.amazonaws.com")],
       actions: ["kms:Decrypt", "kms:GenerateDataKey*"],
-      // This key: a key's policy can name no other.
+      // A key policy can only refer to its own key.
       resources: ["*"],
       conditions: { StringEquals: { "aws:SourceAccount": Stack.of(scope).account } },
     }),

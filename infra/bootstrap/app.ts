@@ -1,4 +1,4 @@
-/** `npm run bootstrap -- deploy -c repository=owner/name -c alertEmail=who@example.com`: once for each account. */
+/** `npm run bootstrap -- deploy -c repository=owner/name -c alertEmail=who@example.com`: once per account. */
 import { App, Validations } from "aws-cdk-lib";
 import { AwsSolutionsChecks } from "cdk-nag";
 import { readSettings, SettingsError } from "./settings.ts";

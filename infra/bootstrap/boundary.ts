@@ -3,12 +3,12 @@ import { Effect, ManagedPolicy, PolicyStatement } from "aws-cdk-lib/aws-iam";
 import type { Construct } from "constructs";
 import { acknowledgeWildcards } from "./nag.ts";
 
-/** `infra/roles.ts` puts it on every role of the program. */
+/** `infra/roles.ts` attaches it to every role. */
 export const boundaryName = "concierge-boundary";
 
 /**
- * The most that any role of the application may ever do, whatever its own policy says: use the application's own
- * tables, queues, functions and logs. No role made with it can make another, read a secret or leave the application.
+ * The upper limit of every role's permissions: the application's own tables, queues, functions and logs. A role with it
+ * cannot create roles, read secrets, or use anything outside the application.
  */
 const allowed: readonly { actions: readonly string[]; on: (stack: Stack) => string[]; why: string }[] = [
   {
@@ -21,22 +21,22 @@ const allowed: readonly { actions: readonly string[]; on: (stack: Stack) => stri
       "dynamodb:BatchGetItem",
     ],
     on: (stack) => [arn(stack, "dynamodb", "table/concierge-*")],
-    why: "The name of a table ends in letters of SST's choice; its indexes are below it.",
+    why: "SST adds random letters to a table's name, and indexes are below it.",
   },
   {
     actions: ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
     on: (stack) => [arn(stack, "sqs", "concierge-*")],
-    why: "The name of a queue ends in letters of SST's choice.",
+    why: "SST adds random letters to a queue's name.",
   },
   {
     actions: ["logs:CreateLogStream", "logs:PutLogEvents"],
     on: (stack) => [arn(stack, "logs", "log-group:/aws/lambda/concierge-*")],
-    why: "A log group for each function and stage, and streams that Lambda names.",
+    why: "One log group per function and stage, with streams named by Lambda.",
   },
   {
     actions: ["lambda:InvokeFunction"],
     on: (stack) => [arn(stack, "lambda", "function:concierge-*")],
-    why: "The schedule invokes the reaper, whose name ends in letters of SST's choice.",
+    why: "The schedule invokes the reaper. SST adds random letters to its name.",
   },
 ];
 
@@ -54,7 +54,7 @@ export function createBoundary(scope: Construct): ManagedPolicy {
   return boundary;
 }
 
-/** In whichever region the application is: a boundary is the account's. */
+/** In any region, because a boundary belongs to the account. */
 function arn(stack: Stack, service: string, resource: string): string {
   return `arn:${stack.partition}:${service}:*:${stack.account}:${resource}`;
 }

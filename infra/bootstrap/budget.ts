@@ -1,7 +1,7 @@
 import { CfnBudget } from "aws-cdk-lib/aws-budgets";
 import type { Construct } from "constructs";
 
-/** Dollars a month: at the first one looks, at the second the room is to be kept and not built anew. */
+/** Monthly limits in dollars: the first needs a look, at the second sandboxes should be kept instead of rebuilt. */
 const alertsUsd = [50, 100];
 
 export function createBudget(scope: Construct, email: string): void {
@@ -14,14 +14,14 @@ export function createBudget(scope: Construct, email: string): void {
       budgetLimit: { amount: limitUsd, unit: "USD" },
     },
     notificationsWithSubscribers: [
-      ...alertsUsd.map((threshold) => told(email, "ACTUAL", threshold)),
-      // What the month is on its way to: days before it is spent.
-      told(email, "FORECASTED", limitUsd),
+      ...alertsUsd.map((threshold) => notification(email, "ACTUAL", threshold)),
+      // The forecast warns days before the money is spent.
+      notification(email, "FORECASTED", limitUsd),
     ],
   });
 }
 
-function told(address: string, notificationType: "ACTUAL" | "FORECASTED", threshold: number) {
+function notification(address: string, notificationType: "ACTUAL" | "FORECASTED", threshold: number) {
   return {
     notification: {
       notificationType,

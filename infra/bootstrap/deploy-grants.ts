@@ -6,7 +6,7 @@ export interface DeployGrant {
   actions: readonly string[];
   on: readonly string[];
   when?: Record<string, Record<string, string | string[]>>;
-  /** Why it needs a wildcard, where the reason is not a name that is not known yet. */
+  /** Why it needs a wildcard, if not because a name is not known yet. */
   why?: string;
 }
 
@@ -17,8 +17,8 @@ interface Around {
 }
 
 /**
- * What `sst deploy` and `sst remove` do to one stage. Nothing here reads an item or a message: who deploys changes
- * what the application is made of, not what is in it.
+ * What `sst deploy` and `sst remove` need for one stage. Nothing here reads items or messages: a deploy changes the
+ * resources, not their data.
  */
 export function deployGrants({ stack, stage, boundaryArn }: Around): Record<string, readonly DeployGrant[]> {
   const of = (service: string, resource: string) =>
@@ -117,7 +117,7 @@ export function deployGrants({ stack, stage, boundaryArn }: Around): Record<stri
         ],
         on: ["*"],
         when: { StringLike: { "lambda:FunctionArn": functions } },
-        why: "A mapping has no name before it is made; the condition holds it to this stage's functions.",
+        why: "A mapping has no name before it is created. The condition limits it to this stage's functions.",
       },
       {
         actions: ["lambda:TagResource", "lambda:UntagResource"],
@@ -128,12 +128,12 @@ export function deployGrants({ stack, stage, boundaryArn }: Around): Record<stri
             "aws:ResourceTag/sst:stage": stage,
           },
         },
-        why: "A mapping's id is AWS's choice; SST tags each with its stage as it makes it.",
+        why: "AWS generates a mapping's id. SST tags each with its stage.",
       },
       {
         actions: ["lambda:GetEventSourceMapping", "lambda:ListTags", "logs:DescribeLogGroups"],
         on: ["*"],
-        why: "These look, and AWS takes no narrower resource for them.",
+        why: "Read-only, and AWS supports no narrower resource.",
       },
       {
         actions: [
@@ -208,7 +208,7 @@ export function deployGrants({ stack, stage, boundaryArn }: Around): Record<stri
       {
         actions: ["cloudwatch:DescribeAlarms"],
         on: [of("cloudwatch", "alarm:*")],
-        why: "It looks, and AWS may ask for it on all alarms, also when one is named.",
+        why: "Read-only, and AWS may require it on all alarms even for one.",
       },
       {
         actions: ["cloudwatch:PutDashboard", "cloudwatch:GetDashboard", "cloudwatch:DeleteDashboards"],
@@ -219,7 +219,7 @@ export function deployGrants({ stack, stage, boundaryArn }: Around): Record<stri
   };
 }
 
-/** A deploy role cannot loosen what binds it, and cannot make itself another way in. */
+/** A deploy role cannot loosen its own limits or create another way in. */
 export function forbidden({ stack, boundaryArn }: Around): readonly DeployGrant[] {
   const global = (resource: string) => `arn:${stack.partition}:iam::${stack.account}:${resource}`;
   return [

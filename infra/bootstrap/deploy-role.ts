@@ -21,7 +21,7 @@ interface Deployment {
 
 const issuer = "token.actions.githubusercontent.com";
 
-/** Whoever deploys a stage: a workflow of this repository, on its main branch or in its protected environment. */
+/** The role that deploys a stage, for workflows of this repository on its main branch or in its protected environment. */
 export function createDeployRole(scope: Construct, { stage, settings, github, boundary }: Deployment): Role {
   const role = new Role(scope, `Deploy-${stage}`, {
     roleName: `concierge-deploy-${stage}`,
@@ -40,14 +40,14 @@ export function createDeployRole(scope: Construct, { stage, settings, github, bo
   return role;
 }
 
-/** A job in an environment is known by it: production's asks its reviewers first, and is for main alone. */
+/** A job in a GitHub environment is identified by it. Production's needs a review and is limited to main. */
 function subjectOf(stage: string, repository: string): string {
   return stage === "production"
     ? `repo:${repository}:environment:production`
     : `repo:${repository}:ref:refs/heads/main`;
 }
 
-/** A policy of its own for each group: one may have 6,144 characters. */
+/** One policy per group, because a policy has at most 6,144 characters. */
 function attach(
   scope: Construct,
   role: Role,
@@ -73,5 +73,4 @@ function attach(
     acknowledgeWildcards(policy, [...actions, ...on], why);
 }
 
-const namedByStage =
-  "Only what is named after this stage; the names end in letters of SST's choice, which nobody knows beforehand.";
+const namedByStage = "Only resources of this stage. SST adds random letters to their names.";

@@ -1,7 +1,7 @@
 import { Stack, Validations } from "aws-cdk-lib";
 import type { Construct } from "constructs";
 
-/** Says why these resources, or actions, have a wildcard in them: each finding by itself, so that a new one shows. */
+/** Acknowledges wildcards with a reason, each finding separately, so that new ones are reported. */
 export function acknowledgeWildcards(construct: Construct, names: readonly string[], reason: string): void {
   const stack = Stack.of(construct);
   for (const name of names.filter((text) => text.includes("*"))) {
@@ -11,7 +11,7 @@ export function acknowledgeWildcards(construct: Construct, names: readonly strin
   }
 }
 
-/** As cdk-nag shows it: what is only known in the account, in angle brackets. */
+/** The resource as cdk-nag prints it, with unresolved values in angle brackets. */
 function asShown(stack: Stack, name: string): string {
   return name
     .replaceAll(stack.partition, "<AWS::Partition>")

@@ -1,21 +1,25 @@
 import type { App } from "aws-cdk-lib";
 import * as z from "zod";
 
-const ownerAndName = "takes owner/name";
+const ownerAndName = "must be owner/name";
 
-/** What the ground is laid for; given as context (`-c name=value`). */
+/** Given as context (`-c name=value`). */
 const schema = z.object({
   /** The repository on GitHub that may deploy. */
   repository: z
     .string({ error: ownerAndName })
     .regex(/^[A-Za-z0-9-]{1,39}\/[A-Za-z0-9._-]{1,100}$/, { error: ownerAndName }),
-  alertEmail: z.email({ error: "takes the address that is told of costs" }),
+  alertEmail: z.email({ error: "must be the address that gets cost alerts" }),
   /** The stages that are deployed to this account. */
   stages: z
     .string()
     .default("dev,production")
     .transform((text) => text.split(","))
-    .pipe(z.array(z.enum(["dev", "production"], { error: "takes dev, production, or both with a comma" }))),
+    .pipe(
+      z.array(
+        z.enum(["dev", "production"], { error: "must be dev, production, or both separated by a comma" }),
+      ),
+    ),
 });
 
 export class SettingsError extends Error {}

@@ -7,7 +7,7 @@ import { createBudget } from "./budget.ts";
 import { createDeployRole } from "./deploy-role.ts";
 import type { Settings } from "./settings.ts";
 
-/** What must be there before the first `sst deploy`, and what SST does not own. */
+/** What must exist before the first `sst deploy` and is not managed by SST. */
 export class BootstrapStack extends Stack {
   constructor(scope: Construct, id: string, { settings, ...props }: StackProps & { settings: Settings }) {
     super(scope, id, { description: "Who may deploy Concierge, and within which bounds.", ...props });

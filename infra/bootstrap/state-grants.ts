@@ -2,7 +2,7 @@ import type { DeployGrant } from "./deploy-grants.ts";
 
 const app = "concierge";
 
-/** Where SST keeps secrets that are for every stage that has none of its own. Each deploy looks there. */
+/** SST's fallback secrets, for stages without their own. Every deploy reads them. */
 const fallback = "_fallback";
 
 interface Around {
@@ -12,9 +12,9 @@ interface Around {
 }
 
 /**
- * SST's own: a bucket for state and one for code, a repository for images, a few parameters. They are shared by all
- * stages of the account; what is in them is not. SST keeps a stage's data below `<kind>/<app>/<stage>`, and what
- * decrypts it in a parameter of the stage's own.
+ * SST's own resources: a bucket for state, one for code, a repository for images, a few parameters. All stages of the
+ * account share them, but not their content. SST keeps a stage's data under `<kind>/<app>/<stage>`, and its decryption key
+ * in a parameter of the stage.
  */
 export function stateGrants({ of, partition, stage }: Around): readonly DeployGrant[] {
   const bucket = (name: string) => `arn:${partition}:s3:::${name}`;
@@ -32,7 +32,7 @@ export function stateGrants({ of, partition, stage }: Around): readonly DeployGr
         "s3:PutLifecycleConfiguration",
       ],
       on: [bucket("sst-state-*"), bucket("sst-asset-*")],
-      why: "SST's own buckets, one pair for each region, with a name of SST's choice. The first deploy makes them.",
+      why: "SST's buckets, one pair per region, with generated names. The first deploy creates them.",
     },
     {
       actions: [
@@ -44,14 +44,14 @@ export function stateGrants({ of, partition, stage }: Around): readonly DeployGr
         "s3:DeleteObjectTagging",
       ],
       on: [bucket("sst-asset-*/*")],
-      why: "Code is uploaded under a name that has its hash in it, and tagged as it is made.",
+      why: "Code is uploaded under a name with its hash, and tagged.",
     },
     {
       actions: ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
       on: [`${stage}.json`, `${stage}/*`, `${fallback}.json`].map((name) =>
         bucket(`sst-state-*/*/${app}/${name}`),
       ),
-      why: "This stage's state, lock, secrets and history, in a bucket with a name of SST's choice.",
+      why: "This stage's state, lock, secrets and history, in a bucket with a generated name.",
     },
     {
       actions: ["ssm:GetParameter", "ssm:GetParameters", "ssm:PutParameter", "ssm:DeleteParameter"],
@@ -61,12 +61,12 @@ export function stateGrants({ of, partition, stage }: Around): readonly DeployGr
         parameter(`passphrase/${app}/${stage}`),
         parameter(`passphrase/${app}/${fallback}`),
       ],
-      why: "Where SST's buckets are, in whichever region; and what decrypts this stage's state.",
+      why: "The location of SST's buckets in any region, and the key of this stage's state.",
     },
     {
       actions: ["ecr:CreateRepository", "ecr:DescribeRepositories", "ecr:PutLifecyclePolicy"],
       on: [of("ecr", "repository/sst-asset")],
-      why: "SST's own repository, in whichever region the application is.",
+      why: "SST's repository, in any region.",
     },
   ];
 }

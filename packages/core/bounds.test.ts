@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { cutTo } from "./bounds.ts";
 
-describe("a text that is cut", () => {
+describe("cutTo", () => {
   it.each([
     ["as long as it may be, stays", 5, "abcde", "abcde"],
     ["one longer, ends with the mark", 5, "abcdef", "ab…"],
@@ -12,7 +12,7 @@ describe("a text that is cut", () => {
     expect(cutTo(maxBytes, text)).toBe(cut);
   });
 
-  it("is within its bytes, whatever is in it and wherever it is cut", () => {
+  it("stays within its bytes for any text and any cut", () => {
     const text = "a😀é…b".repeat(20);
     for (let max = 3; max < 200; max++) {
       const cut = cutTo(max, text);

@@ -7,9 +7,9 @@ export interface Bound {
 }
 
 /**
- * The bounds of what is stored, beside the schemas. They are enforced where a value is written, each as the limit it is
- * computed from. Reading rejects nothing: an item that got larger all the same must still be readable, to be ended.
- * `packages/store/size.test.ts` computes the largest size of each item from them.
+ * The bounds of stored values, beside their schemas. Each is enforced where a value is written, through the limit it is
+ * computed from. Reading rejects nothing: an item that grew too large must still be readable, so that it can be ended.
+ * `packages/store/size.test.ts` computes the largest size of each item from these bounds.
  */
 export const bounds = z.registry<Bound>();
 
@@ -18,24 +18,26 @@ export function bounded<T extends z.core.$ZodType>(schema: T, bound: Bound): T {
   return schema;
 }
 
-/** A text that is checked by its length: a character of UTF-16 takes at most three bytes of UTF-8. */
+/** A text that is checked by length: one UTF-16 unit takes at most three bytes of UTF-8. */
 export function textOf(maxLength: number) {
   return bounded(z.string(), { maxBytes: 3 * maxLength });
 }
 
-/** A text that has only characters of ASCII. */
+/** A text of ASCII characters only. */
 export function wordOf(maxLength: number) {
   return bounded(z.string(), { maxBytes: maxLength });
 }
 
-/** What the provider makes up: names and ids of sandboxes, sessions, snapshots and commands. */
+/** The provider's names and ids of sandboxes, sessions, snapshots and commands. */
 export const providerId = () => wordOf(128);
-/** What we make up: ids of tasks, keys and claims. */
+/** Our own ids of tasks, keys and claims. */
 export const ownId = () => wordOf(40);
 export const userId = () => wordOf(64);
 export const sessionKey = () => wordOf(64);
 
-/** The start of a text, so many bytes at the most with the mark that says it was cut. No character is cut in two. */
+/**
+ * The start of a text, at most `maxBytes` long including the mark that says it was cut. Never cuts a character in two.
+ */
 export function cutTo(maxBytes: number, text: string, mark = "…"): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= maxBytes) return text;

@@ -21,7 +21,7 @@ describe("the environment", () => {
     });
   });
 
-  it("takes an empty variable for one that is not set", () => {
+  it("treats an empty variable as not set", () => {
     expect(parseConfig({ AGENT_MAX_WAIT_TIME_MS: "" }).maxDurationMs).toBe(300_000);
   });
 
@@ -34,7 +34,7 @@ describe("the environment", () => {
     ["ENABLE_HEALTH_PROBE", "perhaps", "takes true, false or a percentage such as 10%"],
     ["POOL_WARM_TARGET", "-1", "takes a whole number of sandboxes from 0 to 200"],
     ["CONCIERGE_URL", "ftp://x", "takes an http or https URL"],
-  ])("that does not parse is one line: %s=%s", (name, value, message) => {
+  ])("reports an invalid value in one line: %s=%s", (name, value, message) => {
     expect(() => parseConfig({ [name]: value })).toThrow(new ConfigError(`${name} ${message}`));
   });
 });

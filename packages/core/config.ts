@@ -8,10 +8,10 @@ interface Variable<Value, Fallback> {
   fallback: Fallback;
 }
 
-/** Their schemas are made for those that are set: most are not, and every cold start comes through here. */
+/** A schema is created only if its variable is set: most are not, and every cold start parses these. */
 const variables = {
   CONCIERGE_STAGE: variable(
-    () => text(/^[a-z0-9-]{1,20}$/, "a stage name of a-z, 0-9 and -, 20 at the most"),
+    () => text(/^[a-z0-9-]{1,20}$/, "a stage name of at most 20 characters from a-z, 0-9 and -"),
     "dev",
   ),
   CONCIERGE_DEFAULT_AGENT: variable(
@@ -36,7 +36,7 @@ const variables = {
   POOL_WARM_TARGET: variable(() => whole(0, 200, "sandboxes"), 0),
   SANDBOX_MAX_LIFE_MS: variable(() => whole(60_000, 24 * 60 * minute, "milliseconds"), 5 * 60 * minute),
   SANDBOX_AGENTS: optional(() =>
-    text(/^(claude|codex)(,(claude|codex))*$/, "claude, codex or both with a comma between"),
+    text(/^(claude|codex)(,(claude|codex))*$/, "claude, codex, or both separated by a comma"),
   ),
   SANDBOX_SETUP: optional(() => text(/^[^\0]{1,4000}$/s, "a shell script of at most 4000 characters")),
   ENABLE_DB_BACKED_STOP: flag(),
@@ -44,7 +44,7 @@ const variables = {
   ENABLE_HEALTH_PROBE: flag(),
   ENABLE_INACTIVITY_TIMEOUT: flag(),
   ENABLE_AUTHORITATIVE_TIMEOUT: flag(),
-  /** Handed on to the agents as they are; checked here, so that a wrong one is told at the start. */
+  /** Passed on to the agents. Checked here, so that a wrong value is reported at the start. */
   ANTHROPIC_BASE_URL: optional(url),
   OPENAI_BASE_URL: optional(url),
   VERCEL_SANDBOX_URL: optional(url),
@@ -64,7 +64,9 @@ export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
 
-/** Reads the environment once; a value that does not parse is one line that names the variable and what it takes. */
+/**
+ * Reads the environment once. A value that does not parse throws one line that names the variable and what it takes.
+ */
 export function parseConfig(environment: Environment) {
   const entries = Object.entries(variables).map(([name, { schema, fallback }]) => {
     const given = environment[name];
@@ -86,9 +88,9 @@ export function parseConfig(environment: Environment) {
     warmTarget: env.POOL_WARM_TARGET,
     /** The longest the provider's plan lets a sandbox live. */
     sandboxMaxMs: env.SANDBOX_MAX_LIFE_MS,
-    /** Agents that every sandbox is to have. */
+    /** Agents to install in every sandbox. */
     sandboxAgents: env.SANDBOX_AGENTS?.split(",") ?? [],
-    /** What installs into a new sandbox whatever every one of them is to have. */
+    /** The script that installs what every sandbox needs. */
     setup: env.SANDBOX_SETUP,
     flags: {
       ENABLE_DB_BACKED_STOP: env.ENABLE_DB_BACKED_STOP,
@@ -101,7 +103,7 @@ export function parseConfig(environment: Environment) {
   };
 }
 
-/** A variable that nothing can be put in the place of. */
+/** A variable without a default. */
 export function required(environment: Environment, name: string): string {
   const value = environment[name];
   if (!value) throw new ConfigError(`${name} must be set`);

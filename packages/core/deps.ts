@@ -1,12 +1,11 @@
 import type { Config } from "./config.ts";
-import type { FlagReader } from "./flags/index.ts";
+import type { FlagReader } from "./flags/flags.ts";
 import type {
   Clock,
   GitRemote,
   Ids,
   Metrics,
   Provider,
-  Sessions,
   Store,
   Timers,
   Webhooks,
@@ -15,7 +14,7 @@ import type {
 import type { Sealer } from "./seal.ts";
 import type { Agent } from "./task/schema.ts";
 
-/** What the verbs are given; each function's composition root makes it once. */
+/** What every verb gets. Each function composes it once. */
 export interface Deps {
   config: Config;
   clock: Clock;
@@ -26,29 +25,29 @@ export interface Deps {
   flags: FlagReader;
   metrics: Metrics;
   /**
-   * How much time is left for the work under way: the function that runs it writes the outcome after that, and is killed
-   * soon after. A call to the provider or a git remote takes no longer. Never negative; without a limit it is infinite.
+   * The time left for the current work. Its function writes the outcome afterwards and is killed soon after. No call to
+   * the provider or a git remote takes longer. Never negative; infinite without a limit.
    */
   timeLeftMs(): number;
   /**
-   * Runs work with less time than is left: its calls to the provider and to git remotes fail once it is over. Work that
-   * does not call them is not ended.
+   * Runs work with less time than is left: its calls to the provider and git remotes fail once the time is over. Other
+   * work is not interrupted.
    */
   limitTime<T>(ms: number, work: () => Promise<T>): Promise<T>;
 }
 
-/** What the verbs that handle secrets are given besides. */
+/** For verbs that handle secrets. */
 export interface SealingDeps extends Deps {
   sealer: Sealer;
 }
 
-/** What the verbs that touch a sandbox are given besides. */
+/** For verbs that use a sandbox. */
 export interface SandboxDeps extends Deps {
   provider: Provider;
 }
 
-/** What is needed to give a session its sandbox and to take it away: a store, a provider, and what goes with them. */
-export interface RoomDeps {
+/** For giving a session its sandbox and taking it away. */
+export interface AcquireDeps {
   config: Pick<
     Config,
     "stage" | "sessionIdleMs" | "poolMax" | "poolMaxPerUser" | "warmTarget" | "sandboxMaxMs" | "setup"
@@ -62,22 +61,17 @@ export interface RoomDeps {
   timeLeftMs: Deps["timeLeftMs"];
 }
 
-/** What the verbs that only ask for rooms are given besides. */
-export interface SessionDeps extends Deps {
-  sessions: Sessions;
-}
-
-/** What ends turns, whatever they are at. */
+/** For verbs that end turns. */
 export interface EndingDeps extends SandboxDeps, SealingDeps {
   git: GitRemote;
 }
 
-/** What an agent needs of the world beside its program: hosts, variables, and secrets with the hosts they are for. */
+/** What an agent needs besides its program: hosts, variables, and secrets with their hosts. */
 export interface AgentAccess {
   hosts: readonly string[];
   env: Readonly<Record<string, string>>;
   secrets: readonly AgentSecret[];
-  /** Variables it can not do without and that are not set. */
+  /** Required variables that are not set. */
   missing: readonly string[];
 }
 
@@ -86,23 +80,23 @@ export interface AgentSecret {
   name: string;
   value: string;
   host: string;
-  /** The header it goes in, and what stands before it there. */
+  /** The header that carries it, and the scheme before the value. */
   header: string;
   scheme?: string | undefined;
 }
 
-/** What tells of their ends. */
+/** For delivering webhooks. */
 export interface WebhookDeps extends SealingDeps {
   webhooks: Webhooks;
 }
 
-/** What begins them. */
-export interface LaunchDeps extends SandboxDeps, SealingDeps, SessionDeps {
+/** For verbs that launch turns. */
+export interface LaunchDeps extends SandboxDeps, SealingDeps {
   /** The runner's program, as it is uploaded. */
   runner: string;
   agents: Readonly<Record<Agent, AgentAccess>>;
   /** Where runners reach the api. */
   callbackUrl: string;
-  /** By which logs find what belongs together: the runner calls back with it. */
+  /** Connects log lines; the runner sends it back with its posts. */
   requestId?: () => string | undefined;
 }

@@ -1,23 +1,25 @@
-/** Every way Concierge refuses, with what HTTP says of it. `code` is part of the contract: it never changes. */
+import { capacityRetryMs } from "./limits.ts";
+
+/** Every error code with its HTTP status and title. Codes are part of the API contract and never change. */
 const table = {
-  invalid_request: { status: 400, title: "The request is not valid" },
-  invalid_json: { status: 400, title: "The body is not JSON" },
-  invalid_cursor: { status: 400, title: "The cursor is not one of ours" },
-  unauthorized: { status: 401, title: "A valid key is needed" },
-  forbidden: { status: 403, title: "This key may not do that" },
-  not_found: { status: 404, title: "There is no such thing" },
-  method_not_allowed: { status: 405, title: "This method is not for this address" },
-  session_busy: { status: 409, title: "The session is busy with another turn" },
-  finalizing: { status: 409, title: "The work is being pushed" },
-  turn_limit: { status: 409, title: "The task has had all its turns" },
-  session_not_ready: { status: 409, title: "The session has no sandbox that can be used now" },
-  task_active: { status: 409, title: "The task's turn has not ended" },
-  idempotency_conflict: { status: 409, title: "This idempotency key was used with another request" },
-  payload_too_large: { status: 413, title: "The body is too large" },
-  unsupported_media_type: { status: 415, title: "The body must be application/json" },
-  no_room: { status: 429, title: "Every sandbox there may be is in use" },
-  provider_unavailable: { status: 503, title: "The sandbox provider does not answer" },
-  internal: { status: 500, title: "Something went wrong here" },
+  invalid_request: { status: 400, title: "Invalid request" },
+  invalid_json: { status: 400, title: "Invalid JSON" },
+  invalid_cursor: { status: 400, title: "Invalid cursor" },
+  unauthorized: { status: 401, title: "Authentication required" },
+  forbidden: { status: 403, title: "Not allowed" },
+  not_found: { status: 404, title: "Not found" },
+  method_not_allowed: { status: 405, title: "Method not allowed" },
+  session_busy: { status: 409, title: "Session busy" },
+  finalizing: { status: 409, title: "Push in progress" },
+  turn_limit: { status: 409, title: "Turn limit reached" },
+  session_not_ready: { status: 409, title: "Session not ready" },
+  task_active: { status: 409, title: "Task still active" },
+  idempotency_conflict: { status: 409, title: "Idempotency key conflict" },
+  payload_too_large: { status: 413, title: "Body too large" },
+  unsupported_media_type: { status: 415, title: "Unsupported media type" },
+  no_room: { status: 429, title: "Sandbox capacity reached" },
+  provider_unavailable: { status: 503, title: "Sandbox provider unavailable" },
+  internal: { status: 500, title: "Internal error" },
 } as const;
 
 export type ErrorCode = keyof typeof table;
@@ -73,15 +75,15 @@ export class ProviderError extends Error {
   }
 }
 
-/** Every sandbox there may be is in use by a turn: nothing was made, and nothing could be given up for it. */
-export class NoRoomError extends Error {
+/** All sandboxes are in use by turns. Nothing was created and nothing could be released. */
+export class CapacityError extends AppError {
   constructor(message: string) {
-    super(message);
-    this.name = "NoRoomError";
+    super("no_room", message, { retryAfterMs: capacityRetryMs });
+    this.name = "CapacityError";
   }
 }
 
-/** A new sandbox could not be made ready: what installs into it failed, and would again. */
+/** The setup of a new sandbox failed, and would fail again. */
 export class SetupError extends Error {
   constructor(message: string) {
     super(message);

@@ -10,7 +10,7 @@ describe("ids", () => {
     for (const id of ids) expect(id).toMatch(taskIdPattern);
   });
 
-  it("of a session are the same for the same room, and another's for another user's", () => {
+  it("of a session are stable, and differ between users", () => {
     expect(sessionId("alice", "a")).toBe(sessionId("alice", "a"));
     expect(sessionId("alice", "a")).not.toBe(sessionId("alicea", ""));
     expect(sandboxName("concierge", "dev", sessionId("alice", "a"), 7)).toMatch(

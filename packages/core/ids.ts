@@ -4,14 +4,14 @@ const prefixes = { task: "task_", key: "key_", claim: "claim_", warm: "" } as co
 
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 
-/** Prefixed, and sorting by time: ten characters of milliseconds, sixteen of chance. */
+/** Prefixed ids that sort by time: ten characters of milliseconds, sixteen random ones. */
 export function createId(kind: keyof typeof prefixes, now: number): string {
   return prefixes[kind] + encodeTime(now) + encodeChance(randomBytes(16));
 }
 
 export const taskIdPattern = /^task_[0-9a-hjkmnp-tv-z]{26}$/;
 
-/** The session's part of a sandbox's name: short, and the same for the same room for ever. */
+/** The session's part of a sandbox name: short, and always the same for the same session. */
 export function sessionId(userId: string, sessionKey: string): string {
   return createHash("sha256").update(`${userId}\0${sessionKey}`).digest("hex").slice(0, 20);
 }

@@ -1,4 +1,4 @@
-/** Works through a list, a few at a time, as long as there is time to begin another. Tells how many were left. */
+/** Works through a list, a few at a time, while there is time to start another. Returns how many were left. */
 export async function inParallel<T>(
   items: readonly T[],
   atOnce: number,

@@ -1,6 +1,7 @@
+import type { Activity } from "@concierge/protocol";
 import type { Page } from "./ports.ts";
 
-/** One provider session of a sandbox: a name alone would follow it through a resume. */
+/** A sandbox in one provider session. A resumed sandbox has the same name and another `sessionId`. */
 export interface SandboxRef {
   name: string;
   sessionId: string;
@@ -11,7 +12,7 @@ export interface LiveSandbox extends SandboxRef {
   expiresAt: number;
 }
 
-/** What a look at a sandbox found. That it could not be looked at is no finding, but a `ProviderError`. */
+/** What a probe found. If the provider does not answer, the probe throws a `ProviderError` instead. */
 export type Probe = { health: "healthy"; sandbox: LiveSandbox } | { health: "resumable" | "gone" };
 
 export interface Execution {
@@ -20,7 +21,7 @@ export interface Execution {
   cwd?: string | undefined;
   env?: Readonly<Record<string, string>> | undefined;
   timeoutMs: number;
-  /** Of each stream; what is beyond is cut. */
+  /** Per stream; the rest is cut. */
   maxBytes: number;
 }
 
@@ -29,13 +30,13 @@ export interface ExecutionResult {
   exitCode: number | null;
   stdout: string;
   stderr: string;
-  /** Something was cut off. */
+  /** Some output was cut. */
   truncated: boolean;
 }
 
 export interface ListedSandbox {
   name: string;
-  /** False for one whose time is over, which is kept to be resumed. */
+  /** False for a stopped sandbox that can be resumed. */
   isRunning: boolean;
   createdAt: number;
   tags: Readonly<Record<string, string>>;
@@ -46,26 +47,26 @@ export interface SandboxFile {
   content: string | Uint8Array;
 }
 
-/** What a turn's runner last wrote about itself. */
+/** What the runner last wrote about itself. */
 export interface RunnerState {
   /** When the runner wrote this. Older runners do not say. */
   at: number | undefined;
   lastOutputAt: number | undefined;
-  /** It has output that it could not deliver. */
+  /** The runner has output that it could not deliver. */
   undelivered: boolean;
-  activity: "none" | "model" | "tool";
+  activity: Activity;
 }
 
 export interface RunnerReport {
-  /** What the provider says about the command that launched the runner. `unknown`: it does not know the command. */
+  /** The state of the command that launched the runner. `unknown`: the provider does not know the command. */
   launch: "running" | "exited" | "unknown";
-  /** Nothing if the runner has not written its state yet, or if the state cannot be read. */
+  /** Undefined if the runner has not written its state yet, or if the state cannot be read. */
   state: RunnerState | undefined;
 }
 
 export interface NetworkPolicy {
   allow: readonly string[];
-  /** Headers by host. */
+  /** Headers to inject, by host. */
   inject: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
@@ -76,12 +77,12 @@ export interface SweepOptions {
   evenIfSuperseded?: boolean;
 }
 
-/** A sandbox provider. Nothing here but `resume` brings a stopped sandbox back. Failures are `ProviderError`s. */
+/** A sandbox provider. Only `resume` brings a stopped sandbox back. Every failure is a `ProviderError`. */
 export interface Provider {
   /**
-   * A sandbox that keeps its files when its time is over, empty or with a snapshot's files. If a sandbox of this name
-   * already runs with these tags, that one is returned: the SDK repeats a create whose answer was lost. Any other use
-   * of the name is `refused`. `gone` means the snapshot.
+   * Creates a persistent sandbox, empty or from a snapshot. If a sandbox of this name already runs with these tags, it
+   * is returned: the SDK repeats a create whose response was lost. Any other use of the name is `refused`. `gone` means
+   * that the snapshot is missing.
    */
   create(options: {
     name: string;
@@ -90,43 +91,40 @@ export interface Provider {
     snapshotId?: string | undefined;
   }): Promise<LiveSandbox>;
   probe(name: string): Promise<Probe>;
-  /** Brings back a sandbox whose time was over, in a new provider session. */
+  /** Brings back a stopped sandbox in a new provider session. */
   resume(name: string): Promise<LiveSandbox>;
-  /** Stops the sandbox and keeps its files, for so long, for others to be made from. */
+  /** Stops the sandbox and takes a snapshot of its files that lasts for `keepMs`. */
   snapshot(sandbox: SandboxRef, keepMs: number): Promise<string>;
-  /** Succeeds if there is no such snapshot. */
+  /** Succeeds if the snapshot does not exist. */
   deleteSnapshot(id: string): Promise<void>;
   /**
-   * Runs a command until it ends, or kills it when its time is over. A failure says whether the command had started.
-   * If the kill itself fails, so does the call: the command may still run.
+   * Runs a command until it exits, or kills it when its time is over. A failure says whether the command had started.
+   * If the kill fails, so does the call: the command may still run.
    */
   exec(sandbox: SandboxRef, execution: Execution): Promise<ExecutionResult>;
-  /** The sandboxes that carry the stage's tag, a page at a time. */
+  /** One page of the sandboxes with this stage tag. */
   list(tags: { stage: string }, cursor?: string): Promise<Page<ListedSandbox>>;
   writeFiles(sandbox: SandboxRef, files: readonly SandboxFile[]): Promise<void>;
   /**
-   * Lets the sandbox reach these hosts and no others, and puts headers into its requests that it never sees itself.
-   * `open` where the provider can do neither: then a secret has to go in.
+   * Limits the sandbox to these hosts and injects headers that it never sees. Returns `open` if the provider can do
+   * neither: secrets then have to enter the sandbox.
    */
   guardNetwork(sandbox: SandboxRef, policy: NetworkPolicy): Promise<"guarded" | "open">;
   /**
-   * Starts the runner in a turn's directory and does not wait for it; gives the command's id. Of all launches of a
-   * turn the first starts it, unless a sweep has barred them.
+   * Starts the runner in a turn's directory without waiting for it, and returns the command id. Only the first launch
+   * of a turn starts it, and none after a sweep barred it.
    */
   launch(sandbox: SandboxRef, runDir: string, env: Record<string, string>): Promise<string>;
   /**
-   * Bars the turn's launch, if it has not happened, and kills everything that began with it or after: `clean` when,
-   * twice in a row, nothing of it was left. Where another turn's files have been put there since, nothing is touched:
-   * a sweep that comes late must not kill the next turn. A launch whose command is not known may only be barred, and
-   * is `alive` where it had happened. If no sweep got to say what it found, this throws `transient`.
+   * Bars the turn's launch if it has not happened, and kills everything that started with it or later. `clean`: two
+   * looks in a row found nothing. `superseded`: another turn's files are there, and nothing was touched, because a late
+   * sweep must not kill the next turn. A launch whose command is unknown can only be barred, and is `alive` if it had
+   * happened. Throws `transient` if no sweep could report.
    */
   sweep(sandbox: SandboxRef, runDir: string, options?: SweepOptions): Promise<SweepResult>;
-  /** Asks the provider about the launch, and reads what the turn's runner wrote, without any callback. */
+  /** Asks the provider about the launch and reads the runner's state, without any callback. */
   ask(sandbox: SandboxRef, runDir: string, commandId: string | undefined): Promise<RunnerReport>;
   extend(sandbox: SandboxRef, byMs: number): Promise<void>;
-  /**
-   * Stops the sandbox and deletes it with all it holds, snapshots of it too unless they are to be used; one that does
-   * not exist is as good as deleted.
-   */
+  /** Stops and deletes the sandbox and, unless told otherwise, its snapshots. Succeeds if it does not exist. */
   remove(name: string, options?: { keepSnapshots: boolean }): Promise<void>;
 }

@@ -1,12 +1,11 @@
-import type { Base } from "./base/schema.ts";
-import type { Counters, UsageRecord } from "./cost/schema.ts";
-import type { EventRecord } from "./event/schema.ts";
+import type { BaseSnapshot } from "./base-snapshot/schema.ts";
+import type { Slot, UnclaimedWarmSandbox, WarmSandbox } from "./capacity/schema.ts";
+import type { EventRecord } from "./events/schema.ts";
 import type { Flags } from "./flags/schema.ts";
-import type { Key } from "./key/schema.ts";
-import type { Slot, UnclaimedWarmSandbox, WarmSandbox } from "./pool/schema.ts";
-import type { Execution, ExecutionResult, LiveSandbox } from "./ports-provider.ts";
+import type { Key } from "./keys/schema.ts";
 import type { Lease, Session } from "./session/schema.ts";
-import type { Notice, Origin, Phase, Status, Task } from "./task/schema.ts";
+import type { Notice, Phase, Status, Task } from "./task/schema.ts";
+import type { Counters, UsageRecord } from "./usage/schema.ts";
 import type { WebhookEvent } from "./webhook/schema.ts";
 
 export type { MetricName, Metrics } from "./metrics/catalogue.ts";
@@ -25,26 +24,29 @@ export interface Ids {
   warm(): string;
 }
 
-/** A conditional write either wins, and gives the item as it now is, or loses to the item as it is. */
+/**
+ * A conditional write either wins and returns the new item, or loses and returns the current one. Losing is not an
+ * error.
+ */
 export type Outcome<T> = { won: true; item: T } | { won: false; item: T | undefined };
 
-/** What must hold of a task for a write to win: always its turn, mostly its status. */
+/** Conditions for changing a task: always its turn, usually its status. */
 export interface TaskGuard {
   turn: number;
   status: readonly Status[];
-  /** The claim on it ran out before this time. */
+  /** The claim expired before this time. */
   claimUntilBefore?: number;
   claimId?: string;
   outputSeq?: number;
-  /** Its deadline is after this time. */
+  /** The deadline is after this time. */
   deadlineAfter?: number;
-  /** The credential to clone with has been handed to no other than this one. */
+  /** The clone credential was given to nobody, or to this nonce. */
   cloneNonce?: string;
-  /** The end of this turn has not been followed up. */
+  /** This turn's follow-up is not done. */
   uncounted?: number;
-  /** So many attempts at its end are on record. */
+  /** Exactly this many attempts to end it are recorded. */
   attempts?: number;
-  /** The reaper is to look at it at exactly this time. */
+  /** Exactly this due time. */
   dueAt?: number;
 }
 
@@ -66,21 +68,21 @@ export interface TaskChange {
   notice?: Notice;
 }
 
-/** What must hold of a session: who has it (`null`: nobody ever had), and its epoch where the write is fenced. */
+/** Conditions for changing a session. `lease: null`: it never had one. */
 export interface SessionGuard {
   lease?: Lease | null;
-  /** The turn that has it, however often its lease was renewed. */
+  /** This turn holds the lease, however often it was renewed. */
   holder?: { taskId: string; turn: number };
   epoch?: number;
-  /** Nobody extends or moves its sandbox at this time. */
+  /** Nobody extends or moves the sandbox at this time. */
   notBusyAt?: number;
-  /** Its sandbox is still being made, by this one: nobody has taken it into use. */
+  /** The sandbox is still being created by this process; nobody has adopted it. */
   maker?: string;
-  /** It is there, and was not deleted. */
+  /** The session exists and is not deleted. */
   isOpen?: true;
-  /** Nobody has used it since. */
+  /** Not used since. */
   lastUsedAt?: number;
-  /** Nobody has said since that he uses it. */
+  /** No later mark of a running command. */
   usedUntil?: number;
 }
 
@@ -100,18 +102,18 @@ export interface SessionChange {
 
 export interface Page<T> {
   items: T[];
-  /** The id to go on after; none at the end. */
+  /** The id after which the next page starts; undefined on the last page. */
   next: string | undefined;
 }
 
-/** Where a prompt is kept: the turn, and the key of the request that made it. */
+/** Where a prompt is stored: the turn, and the key of the request that made it. */
 export interface PromptPosition {
   turn: number;
-  /** None where it was written before requests had keys. */
+  /** Undefined if it was written before requests had keys. */
   key: string | undefined;
 }
 
-/** Where a reader of a task's records stands: after this record, or at the beginning. */
+/** A reader's position in a task's records. */
 export interface RecordPosition {
   turn: number;
   kind: EventRecord["kind"];
@@ -130,31 +132,31 @@ export interface Store {
   createTask(task: Task): Promise<Outcome<Task>>;
   changeTask(id: string, guard: TaskGuard, change: TaskChange): Promise<Outcome<Task>>;
   /**
-   * A page of a user's tasks, newest first. A bounded number of requests: where few tasks pass the filter, a page may be
-   * short, or empty, and still have a next one.
+   * A page of a user's tasks, newest first, in a bounded number of requests. If few tasks pass the filter, a page may
+   * be short or empty and still have a next one.
    */
   listTasks(
     userId: string,
     options: { limit: number; after?: string; status?: Status; sessionKey?: string },
   ): Promise<Page<Task>>;
   /**
-   * Tasks that are due, the longest due first; from an index, so each must be read again before anything is done to it.
-   * A bounded number of requests, however many are due.
+   * Due tasks, longest due first, in a bounded number of requests. They come from an eventually consistent index: read
+   * each again before acting on it.
    */
   listDueTasks(now: number, limit: number): Promise<{ id: string; userId: string }[]>;
-  /** The same of sessions. */
+  /** The same for sessions. */
   listDueSessions(now: number, limit: number): Promise<{ userId: string; key: string }[]>;
-  /** Sessions that no turn has, the least recently used first, of one user or of all; from an index, as above. */
+  /** Sessions without a turn, least recently used first, of one user or of all. From an index, as above. */
   listIdleSessions(limit: number, userId?: string): Promise<{ userId: string; key: string }[]>;
 
-  /** Records are written before what commits them (`outputSeq`), and writing one again changes nothing. */
+  /** Records are written before the write that commits them (`outputSeq`). Writing one again changes nothing. */
   putRecord(taskId: string, record: EventRecord, expiresAt: number): Promise<void>;
-  /** What a request asked of a turn, for as long as the task is kept. Requests that race for a turn each have their own. */
+  /** Stores a request's prompt for as long as the task is kept. Requests that race for a turn each have their own. */
   putPrompt(taskId: string, position: PromptPosition, prompt: string, expiresAt: number): Promise<void>;
   getPrompt(taskId: string, position: PromptPosition): Promise<string | undefined>;
-  /** What was asked before a turn, in order, by every request that raced for one. */
+  /** The prompts before a turn, in order, including those of requests that lost the race for a turn. */
   readPrompts(taskId: string, beforeTurn: number): Promise<(PromptPosition & { prompt: string })[]>;
-  /** A page of records in order, from `from` on, itself included. */
+  /** A page of records in order, starting with `from` itself. */
   readRecords(
     taskId: string,
     from: RecordPosition,
@@ -162,9 +164,9 @@ export interface Store {
   ): Promise<{ records: EventRecord[]; more: boolean }>;
 
   getSession(userId: string, key: string): Promise<Session | undefined>;
-  /** A user's, newest first, without those that were deleted. */
+  /** A user's sessions, newest first, without deleted ones. */
   listSessions(userId: string, options: { limit: number; after?: string }): Promise<Page<Session>>;
-  /** Creates the session where there is none and the guard asks for no lease. */
+  /** Creates the session if it does not exist and the guard requires no lease. */
   changeSession(
     userId: string,
     key: string,
@@ -172,26 +174,26 @@ export interface Store {
     change: SessionChange,
   ): Promise<Outcome<Session>>;
 
-  /** Those that nobody has claimed. */
+  /** Warm sandboxes that are not claimed. */
   listWarm(): Promise<UnclaimedWarmSandbox[]>;
-  /** False where there is one of that name. */
+  /** False if one of that name exists. */
   createWarm(sandbox: WarmSandbox): Promise<boolean>;
-  /** False where it is no longer in that state. */
+  /** False if it is no longer in state `from`. */
   changeWarm(name: string, from: WarmSandbox["state"], sandbox: WarmSandbox): Promise<boolean>;
   deleteWarm(name: string, from: WarmSandbox["state"]): Promise<boolean>;
   getWarm(name: string): Promise<WarmSandbox | undefined>;
-  /** Every slot, as it is now. */
+  /** All slots, read consistently. */
   listSlots(): Promise<Slot[]>;
-  /** A sandbox has one slot; putting it again changes who has it. */
+  /** One slot per sandbox. Putting it again changes its owner. */
   putSlot(slot: Slot): Promise<void>;
   deleteSlot(name: string): Promise<void>;
-  /** Where the last pass of the reaper stopped in the provider's list; none where it had come to its end. */
+  /** Where the reaper's last pass stopped in the provider's list; undefined if it reached the end. */
   getReapCursor(): Promise<string | undefined>;
   putReapCursor(cursor: string | undefined): Promise<void>;
-  getBase(): Promise<Base | undefined>;
-  /** False where it is not the version that was seen; none was where `seen` is 0. */
-  putBase(base: Base, seen: number): Promise<boolean>;
-  /** Adds to what a user used on a day, and tells what it then is. */
+  getBaseSnapshot(): Promise<BaseSnapshot | undefined>;
+  /** False if the stored version is not `seen`; 0 means none is stored. */
+  putBaseSnapshot(base: BaseSnapshot, seen: number): Promise<boolean>;
+  /** Adds to a user's counters of a day and returns the sums. */
   addUsage(day: string, userId: string, counters: Counters, expiresAt: number): Promise<UsageRecord>;
   getUsage(day: string, userId: string): Promise<UsageRecord | undefined>;
   listUsage(day: string): Promise<UsageRecord[]>;
@@ -204,12 +206,12 @@ export interface Store {
   listKeys(options: { limit: number; after?: string }): Promise<Page<Key>>;
   deleteKey(id: string): Promise<boolean>;
 
-  /** The first to use a key wins it; a record that has expired is as good as none. */
+  /** The first caller wins the key. An expired record counts as none. */
   claimIdempotencyKey(scope: string, record: IdempotencyRecord): Promise<Outcome<IdempotencyRecord>>;
 }
 
 export type WorkMessage =
-  /** `attempt` only says how long to wait after the next failure. */
+  /** `attempt` only determines the pause after the next failure. */
   | { kind: "provision"; taskId: string; turn: number; attempt?: number }
   | { kind: "prepare"; userId: string; sessionKey: string; attempt?: number }
   | { kind: "environment"; userId: string; sessionKey: string; epoch: number }
@@ -225,7 +227,7 @@ export interface WorkQueue {
 
 export const timerKinds = ["deadline", "inactivity", "terminate", "finalize"] as const;
 
-/** Only a wake-up: what is to be done is read off the task when it fires. */
+/** A timer only wakes: what to do is decided from the task when it fires. */
 export interface Timer {
   kind: (typeof timerKinds)[number];
   taskId: string;
@@ -233,13 +235,13 @@ export interface Timer {
 }
 
 export interface Timers {
-  /** May come earlier where the queue can not wait that long, and more than once: it is armed again then. */
+  /** May fire earlier if the queue cannot wait that long, and more than once. The receiver arms it again then. */
   arm(timer: Timer, delayMs: number): Promise<void>;
 }
 
 export type WebhookOutcome = { kind: "delivered" } | { kind: "failed" | "refused"; detail: string };
 
-/** Tells a user's own address what happened. */
+/** Delivers to a user's address. */
 export interface Webhooks {
   send(message: {
     url: string;
@@ -255,41 +257,10 @@ export interface GitCredential {
   token: string;
 }
 
-/** A git remote, asked without a clone. */
+/** Asks a git remote without cloning. */
 export interface GitRemote {
-  /** The commit a branch points at; undefined where there is no such branch. Throws where the remote does not say. */
+  /** The commit of a branch; undefined if the branch does not exist. Throws if the remote does not answer. */
   readBranch(url: string, branch: string, credential: GitCredential | undefined): Promise<string | undefined>;
-}
-
-/** What a turn, or whoever else, gets of a session: its sandbox, ready to be used. */
-export interface Room {
-  sandbox: LiveSandbox;
-  epoch: number;
-  origin: Origin;
-  /** How long each step of getting it took. */
-  steps: Readonly<Record<string, number>>;
-  /** Why the session's earlier sandbox could not be used; what was in it is lost unless `kept`. */
-  replaced?: { reason: ReplaceReason; kept: boolean } | undefined;
-  /** When the session's conversation was begun afresh. */
-  resetAt?: number | undefined;
-  /** How long it had been kept for nobody. */
-  idleMs?: number | undefined;
-  /** What is known of its environment is old, or of another sandbox. */
-  environmentDue: boolean;
-}
-
-export type ReplaceReason = "gone" | "released" | "max_life";
-
-export interface RoomRequest {
-  userId: string;
-  sessionKey: string;
-  /** Until when it must last. */
-  until: number;
-  /** The turn that has the session's lease. */
-  holder: { taskId: string; turn: number };
-  /** Asked after each look at the session: a turn that was ended meanwhile gets none. */
-  isWanted: () => Promise<boolean>;
-  progress: (step: string, detail: string) => Promise<void>;
 }
 
 export interface SessionName {
@@ -297,21 +268,5 @@ export interface SessionName {
   sessionKey: string;
 }
 
-/** What a look at a session's sandbox found; `unknown` where the provider could not say: then everything is kept. */
+/** The health of a session's sandbox. `unknown`: the provider did not answer; nothing may be concluded. */
 export type Health = "healthy" | "resumable" | "gone" | "unknown";
-
-/** Keeps sessions' sandboxes: gives the same where it can, another where it must. */
-export interface Sessions {
-  /** For a turn: none where the lease, or the wish, went to another meanwhile. */
-  getRoom(request: RoomRequest): Promise<Room | "unwanted" | "not the holder">;
-  /** For nobody yet. */
-  getOrCreateSession(name: SessionName): Promise<unknown>;
-  checkHealth(name: SessionName): Promise<Health>;
-  extendSession(name: SessionName, durationMs: number): Promise<Session>;
-  /** False where a turn has the session. */
-  invalidateSession(name: SessionName): Promise<boolean>;
-  /** Looks what is in the sandbox, where it is not known or no longer true. */
-  refreshEnvironment(name: SessionName): Promise<void>;
-  /** In the session's sandbox, made where there is none; so is the session, unless it `mustExist`. */
-  exec(name: SessionName, execution: Execution, options?: { mustExist: boolean }): Promise<ExecutionResult>;
-}

@@ -11,7 +11,7 @@ describe("what is sealed", () => {
     expect(() => sealer.open(sealed, "task_2")).toThrow();
   });
 
-  it("does not open with another secret, or when a bit of it was changed", () => {
+  it("does not open with another secret, or after a changed bit", () => {
     const sealed = sealer.seal("hunter2", "task_1");
     expect(() => createSealer("another").open(sealed, "task_1")).toThrow();
     const bytes = Buffer.from(sealed, "base64");
@@ -31,7 +31,7 @@ describe("a runner's token", () => {
   const claims = { taskId: "task_1", turn: 3, expiresAt: 1000 };
   const token = sealer.issueToken(claims);
 
-  it("says whose it is, and until when it counts", () => {
+  it("names its turn and its expiry", () => {
     expect(sealer.readToken(token)).toEqual(claims);
   });
 

@@ -1,17 +1,17 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 
 /**
- * One secret, three uses, each with a key of its own: what is encrypted at rest, runners' tokens, webhooks' signatures.
- * A sealed text carries what it is for, so that one task's secrets can not be opened as another's.
+ * One secret, three uses, each with its own derived key: encryption at rest, runner tokens, webhook signatures. A
+ * sealed text is bound to its purpose, so one task's secrets cannot be opened as another's.
  */
 export interface Sealer {
   seal(plain: string, purpose: string): string;
   open(sealed: string, purpose: string): string;
-  /** A token that says `{taskId, turn}` until it expires. */
+  /** A token for `{taskId, turn}` until it expires. */
   issueToken(claims: TokenClaims): string;
-  /** What a token of ours says, also after it has expired: the caller compares `expiresAt`. */
+  /** The claims of our own token, even after it expired: the caller compares `expiresAt`. */
   readToken(token: string): TokenClaims | undefined;
-  /** What a user's webhooks are signed with, in the form that receivers' libraries take. */
+  /** The secret that signs a user's webhooks, in the form that receivers' libraries expect. */
   webhookSecret(userId: string): string;
 }
 

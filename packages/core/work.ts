@@ -1,9 +1,11 @@
-import { buildBase } from "./base/index.ts";
+import { buildBaseSnapshot } from "./base-snapshot/build.ts";
+import { makeWarm } from "./capacity/warm.ts";
 import type { LaunchDeps } from "./deps.ts";
-import { NoRoomError, ProviderError } from "./errors.ts";
+import { CapacityError, ProviderError } from "./errors.ts";
 import { app } from "./limits.ts";
-import { makeWarm } from "./pool/index.ts";
 import type { WorkMessage } from "./ports.ts";
+import { refreshEnvironment } from "./session/environment.ts";
+import { countPrepared, prepareSandbox } from "./session/prepare.ts";
 import { release } from "./session/release.ts";
 import { retryDelayMs } from "./task/decide.ts";
 import { followUp } from "./task/follow-up.ts";
@@ -11,15 +13,15 @@ import { provision } from "./task/provision.ts";
 
 type Message<Kind extends WorkMessage["kind"]> = Extract<WorkMessage, { kind: Kind }>;
 
-/** Does what a work message asks for. Any of them may come twice, late, or when it is no longer wanted. */
-export async function carryOut(deps: LaunchDeps, message: WorkMessage): Promise<void> {
+/** Does what a work message asks for. Any message may come twice, late, or when it is no longer wanted. */
+export async function handleWork(deps: LaunchDeps, message: WorkMessage): Promise<void> {
   switch (message.kind) {
     case "provision":
       return await provision(deps, message);
     case "prepare":
       return await prepare(deps, message);
     case "environment":
-      return await lookAround(deps, message);
+      return await inspectEnvironment(deps, message);
     case "ended":
       return await followUpTurn(deps, message);
     case "warm":
@@ -28,14 +30,14 @@ export async function carryOut(deps: LaunchDeps, message: WorkMessage): Promise<
       await release(deps, message);
       return;
     case "base":
-      return await buildBase(deps, message);
+      return await buildBaseSnapshot(deps, message);
     case "webhook":
-      // The version before this one sent these to the workers' queue; where they go is the queue adapter's to know.
+      // The previous version sent these to the work queue. The queue adapter forwards them.
       return await deps.work.send(message);
   }
 }
 
-/** A turn that has been continued since was followed up before it was. */
+/** If the task was continued since, the follow-up is done already. */
 async function followUpTurn(deps: LaunchDeps, { taskId, turn }: Message<"ended">): Promise<void> {
   const task = await deps.store.getTask(taskId);
   if (task?.turn === turn) await followUp(deps, task);
@@ -43,7 +45,7 @@ async function followUpTurn(deps: LaunchDeps, { taskId, turn }: Message<"ended">
 
 const prepareTries = 10;
 
-/** Makes a session ready ahead of its first turn. Nobody waits for it, so that it fails only hurts later. */
+/** Makes a session ready ahead of its first turn. Nobody waits for it. */
 async function prepare(
   deps: LaunchDeps,
   { userId, sessionKey, attempt = 0 }: Message<"prepare">,
@@ -51,10 +53,11 @@ async function prepare(
   const session = await deps.store.getSession(userId, sessionKey);
   if (!session || session.deletedAt !== undefined) return;
   try {
-    await deps.sessions.getOrCreateSession({ userId, sessionKey });
+    const found = await prepareSandbox(deps, { userId, sessionKey });
+    await countPrepared(deps, userId, found);
   } catch (error) {
     const isPassing =
-      error instanceof NoRoomError || (error instanceof ProviderError && error.kind !== "refused");
+      error instanceof CapacityError || (error instanceof ProviderError && error.kind !== "refused");
     if (!isPassing || attempt >= prepareTries) throw error;
     const askedMs = error instanceof ProviderError ? error.retryAfterMs : undefined;
     const delayMs = retryDelayMs(attempt, `${app} ${userId} ${sessionKey}`, askedMs);
@@ -62,13 +65,13 @@ async function prepare(
   }
 }
 
-/** What is not found out now is found out when it is next wanted. */
-async function lookAround(deps: LaunchDeps, message: Message<"environment">): Promise<void> {
+/** A failure is ignored: the next turn asks again. */
+async function inspectEnvironment(deps: LaunchDeps, message: Message<"environment">): Promise<void> {
   const { userId, sessionKey, epoch } = message;
   const session = await deps.store.getSession(userId, sessionKey);
   if (session?.epoch !== epoch) return;
   try {
-    await deps.sessions.refreshEnvironment({ userId, sessionKey });
+    await refreshEnvironment(deps, { userId, sessionKey });
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error;
   }

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
-import { createGitRemote } from "./index.ts";
+import { createGitRemote } from "./remote.ts";
 
 const line = (text: string) => (text.length + 4).toString(16).padStart(4, "0") + text;
 const commit = "a".repeat(40);
@@ -22,8 +22,8 @@ async function serve(listener: RequestListener) {
   };
 }
 
-describe("a git remote", () => {
-  it("says what a branch points at", async () => {
+describe("readBranch", () => {
+  it("returns the commit of a branch, or undefined if the remote does not have it", async () => {
     await using remote = await serve((_request, response) => response.end(answer));
     const { readBranch } = createGitRemote();
     expect(await readBranch(remote.url, "main", undefined)).toBe(commit);
@@ -33,15 +33,15 @@ describe("a git remote", () => {
   it.each([
     ["answers 500", (_request, response) => response.writeHead(500).end(answer)],
     ["redirects", (_request, response) => response.writeHead(302, { location: "/other" }).end()],
-    ["answers with a page", (_request, response) => response.end("<html>")],
-    ["ends its answer too early", (_request, response) => response.end(answer.slice(0, -4))],
-    ["says nothing", (_request, response) => response.end()],
-  ] satisfies [string, RequestListener][])("is no source of knowledge if it %s", async (_what, listener) => {
+    ["answers with a web page", (_request, response) => response.end("<html>")],
+    ["truncates its answer", (_request, response) => response.end(answer.slice(0, -4))],
+    ["sends an empty answer", (_request, response) => response.end()],
+  ] satisfies [string, RequestListener][])("throws if the remote %s", async (_what, listener) => {
     await using remote = await serve(listener);
     await expect(createGitRemote().readBranch(remote.url, "other", undefined)).rejects.toThrow(Error);
   });
 
-  it("is not read beyond 4 MB, and what lies beyond is not known", async () => {
+  it("reads at most 4 MB and throws if the branch is not in them", async () => {
     const many = line(`${commit} refs/heads/another-branch\n`).repeat(1000);
     let sentBytes = 0;
     await using remote = await serve((_request, response) => {
@@ -53,24 +53,24 @@ describe("a git remote", () => {
       response.on("drain", send);
       send();
     });
-    await expect(createGitRemote().readBranch(remote.url, "main", undefined)).rejects.toThrow("cut off");
+    await expect(createGitRemote().readBranch(remote.url, "main", undefined)).rejects.toThrow("truncated");
     expect(sentBytes).toBeLessThan(64 * 1024 * 1024);
   });
 
-  it("has no longer to answer than the caller has time", async () => {
+  it("waits no longer than the caller's time left", async () => {
     await using remote = await serve(() => {});
     const { readBranch } = createGitRemote({ timeLeftMs: () => 50.5 });
     await expect(readBranch(remote.url, "main", undefined)).rejects.toThrow(/time/);
   });
 
-  it("is not asked if there is no time left", async () => {
-    let asked = 0;
+  it("sends no request if no time is left", async () => {
+    let requests = 0;
     await using remote = await serve((_request, response) => {
-      asked += 1;
+      requests += 1;
       response.end(answer);
     });
     const { readBranch } = createGitRemote({ timeLeftMs: () => 0 });
-    await expect(readBranch(remote.url, "main", undefined)).rejects.toThrow("no time left");
-    expect(asked).toBe(0);
+    await expect(readBranch(remote.url, "main", undefined)).rejects.toThrow("No time left");
+    expect(requests).toBe(0);
   });
 });

@@ -11,7 +11,7 @@ import {
   requestIdOf,
 } from "./index.ts";
 
-/** The real SDK, over the wire, to the engine that `npm run dev` embeds. */
+/** The real SDK against the engine that `npm run dev` embeds. */
 const engine = buildApp({ logger: false });
 let client: SQSClient;
 let endpoint: string;
@@ -42,10 +42,10 @@ async function receive(QueueUrl: string, WaitTimeSeconds = 0): Promise<string[]>
   return Messages.map(({ Body = "" }) => Body);
 }
 
-describe("the request's id", () => {
+describe("the request id", () => {
   const timer = { kind: "deadline", taskId: "task_1", turn: 1 } as const;
 
-  /** The attributes of the first message, as an event source hands them on. */
+  /** The attributes of the first message, as Lambda passes them on. */
   async function attributes(QueueUrl: string) {
     const input = { QueueUrl, MessageAttributeNames: ["All"] };
     const { Messages = [] } = await client.send(new ReceiveMessageCommand(input));
@@ -53,13 +53,13 @@ describe("the request's id", () => {
     return Object.fromEntries(found.map(([name, { StringValue }]) => [name, { stringValue: StringValue }]));
   }
 
-  it("goes with a message, beside it", async () => {
+  it("is sent as a message attribute", async () => {
     const queueUrl = await aQueue();
     await createTimers({ client, queueUrl, requestId: () => "request-1" }).arm(timer, 0);
     expect(requestIdOf({ messageAttributes: await attributes(queueUrl) })).toBe("request-1");
   });
 
-  it.each([undefined, () => undefined])("needs not be there: %o", async (requestId) => {
+  it.each([undefined, () => undefined])("is optional: %o", async (requestId) => {
     const queueUrl = await aQueue();
     await createTimers({ client, queueUrl, ...(requestId && { requestId }) }).arm(timer, 0);
     expect(await attributes(queueUrl)).toEqual({});
@@ -86,7 +86,7 @@ describe("the work queue", () => {
   it.each([
     { kind: "provision", taskId: "task_1", turn: 2 },
     { kind: "release", userId: "u", sessionKey: "k", epoch: 3 },
-  ] as const)("carries %o", async (message) => {
+  ] as const)("delivers %o", async (message) => {
     const queueUrl = await aQueue();
     const webhookQueueUrl = await aQueue();
     await createWorkQueue({ client, queueUrl, webhookQueueUrl }).send(message);
@@ -95,7 +95,7 @@ describe("the work queue", () => {
     expect(await receive(webhookQueueUrl)).toEqual([]);
   });
 
-  it("sends webhooks to a queue of their own, and asks for no other then", async () => {
+  it("sends webhooks to their own queue without reading the other URL", async () => {
     const webhookQueueUrl = await aQueue();
     const work = createWorkQueue({
       client,
@@ -112,12 +112,9 @@ describe("the work queue", () => {
     expect(() => parseWebhookMessage('{"kind":"provision","taskId":"t","turn":1}')).toThrow();
   });
 
-  it.each(["", "{", "{}", '{"kind":"dance"}', '{"kind":"provision","taskId":"t"}'])(
-    "takes no %j for a message",
-    (body) => {
-      expect(() => parseWorkMessage(body)).toThrow();
-    },
-  );
+  it.each(["", "{", "{}", '{"kind":"dance"}', '{"kind":"provision","taskId":"t"}'])("rejects %j", (body) => {
+    expect(() => parseWorkMessage(body)).toThrow();
+  });
 
   const ofEachKind: { [Kind in WorkMessage["kind"]]: Extract<WorkMessage, { kind: Kind }> } = {
     provision: { kind: "provision", taskId: "t", turn: 1, attempt: 2 },
@@ -130,16 +127,16 @@ describe("the work queue", () => {
     webhook: { kind: "webhook", taskId: "t", turn: 1, event },
   };
 
-  it.each(Object.values(ofEachKind))("of kind $kind are read as they were sent", (message) => {
+  it.each(Object.values(ofEachKind))("parses a message of kind $kind as it was sent", (message) => {
     expect(parseWorkMessage(JSON.stringify(message))).toEqual(message);
   });
 
-  it("of the version before, which asked for usage to be counted, ask for what follows an end", () => {
+  it("parses `usage` of the previous version as `ended`", () => {
     const old = { kind: "usage", taskId: "t", turn: 2, userId: "u", counters: { turns: 1 } };
     expect(parseWorkMessage(JSON.stringify(old))).toEqual({ kind: "ended", taskId: "t", turn: 2 });
   });
 
-  it("of a version that says more are taken for what is known of them", () => {
+  it("drops fields that a newer version added", () => {
     const message = { kind: "provision", taskId: "t", turn: 1 };
     expect(parseWorkMessage(JSON.stringify({ ...message, later: 1 }))).toEqual(message);
   });
@@ -148,7 +145,7 @@ describe("the work queue", () => {
 describe("timers", () => {
   const timer = { kind: "deadline", taskId: "task_1", turn: 1 } as const;
 
-  it("carry which turn they are for, and nothing that could go stale", async () => {
+  it("carry only the turn, so nothing in them can be stale", async () => {
     const queueUrl = await aQueue();
     await createTimers({ client, queueUrl }).arm(timer, 0);
     const [body = ""] = await receive(queueUrl);
@@ -157,20 +154,20 @@ describe("timers", () => {
     expect(() => parseTimer('{"kind":"alarm","taskId":"t","turn":1}')).toThrow();
   });
 
-  it("come no earlier than they were armed for, rounded up to a second", async () => {
+  it("arrive no earlier than armed, rounded up to a second", async () => {
     const queueUrl = await aQueue();
     await createTimers({ client, queueUrl }).arm(timer, 1);
     expect(await receive(queueUrl)).toEqual([]);
     expect(await receive(queueUrl, 5)).toHaveLength(1);
   });
 
-  it("that are overdue come at once", async () => {
+  it("arrive at once if they are overdue", async () => {
     const queueUrl = await aQueue();
     await createTimers({ client, queueUrl }).arm(timer, -5000);
     expect(await receive(queueUrl)).toHaveLength(1);
   });
 
-  it("of hours are armed for as long as the queue can wait: the engine takes them, and they hop", async () => {
+  it("use the queue's longest delay if they are hours away", async () => {
     const queueUrl = await aQueue();
     await createTimers({ client, queueUrl }).arm(timer, 24 * 3_600_000);
     expect(await receive(queueUrl)).toEqual([]);

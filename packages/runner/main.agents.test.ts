@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type OutputPost, runFiles, runnerExit } from "@concierge/protocol";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type OutputPost, RUN_FILES, RUNNER_EXIT } from "./index.ts";
 import { accept, FakeConcierge } from "./testing/concierge.ts";
 import { everyCommandLine } from "./testing/git-world.ts";
 import { type Bundle, bundleRunner, type RunOptions, Turn, until } from "./testing/runner.ts";
@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 afterAll(() => bundle[Symbol.dispose]());
 
-const said = (text: string) => ({
+const assistant = (text: string) => ({
   type: "assistant",
   session_id: "conv-1",
   message: {
@@ -34,7 +34,7 @@ const result = (text: string, isError = false) => ({
 });
 const stream = (...events: unknown[]) => events.map((event) => `${JSON.stringify(event)}\n`).join("");
 
-/** A turn of claude's, in a home of its own, with programs that play it and npm. */
+/** A turn of claude in its own home, with scripts in place of claude and npm. */
 function turnOf(concierge: FakeConcierge, programs: Record<string, string>, options: RunOptions = {}): Turn {
   const turn = new Turn(bundle, concierge, "the prompt\n", { agent: "claude", ...options });
   const bin = join(turn.root, "bin");
@@ -48,7 +48,7 @@ function turnOf(concierge: FakeConcierge, programs: Record<string, string>, opti
   return turn;
 }
 
-/** A claude that prints what is in the file `stream`. */
+/** A turn whose claude prints this text. */
 function playing(
   concierge: FakeConcierge,
   text: string,
@@ -61,24 +61,24 @@ function playing(
 }
 
 describe("an agent with a stream", () => {
-  test("is given its prompt on its standard input, its conversation, and what is for it alone", async () => {
+  test("gets its prompt on standard input, its conversation, and its own environment", async () => {
     await using concierge = await FakeConcierge.start();
     const script = 'cat > prompt; printf "%s\\n" "$@" > args; echo "$ANTHROPIC_API_KEY $KEY" > env';
     const agentEnv = { ANTHROPIC_API_KEY: "agents-own-key", KEY: "mine" };
     const env = { KEY: "yours", ANTHROPIC_API_KEY: "yours" };
     await using turn = turnOf(concierge, { claude: script }, { agentEnv, env, conversationId: "conv-1" });
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(turn.read("prompt")).toBe("the prompt\n");
     expect(turn.read("args")).toMatch(/--resume\nconv-1\n$/);
     expect(turn.read("args")).not.toContain("the prompt");
     expect(turn.read("env")).toBe("agents-own-key mine\n");
   });
 
-  test("has its output as it is, and behind it what it means, with usage and conversation in each post", async () => {
+  test("has its output unchanged and followed by its events, with usage and conversation in each post", async () => {
     await using concierge = await FakeConcierge.start();
-    const text = `garbage {\n${stream(said("hello"), result("done"))}the end`;
+    const text = `garbage {\n${stream(assistant("hello"), result("done"))}the end`;
     await using turn = playing(concierge, text);
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(concierge.text("stdout")).toBe(text);
     const { chunks, ...rest } = JSON.parse(concierge.batches[0] ?? "") as OutputPost;
     expect(chunks).toMatchObject([
@@ -98,9 +98,9 @@ describe("an agent with a stream", () => {
     expect(concierge.faults).toEqual([]);
   });
 
-  test("keeps the order of what it prints and what it means, over batches", async () => {
+  test("keeps the order of output and events over several batches", async () => {
     await using concierge = await FakeConcierge.start();
-    const lines = Array.from({ length: 3 }, (_, n) => stream(said(`part ${n}`)));
+    const lines = Array.from({ length: 3 }, (_, n) => stream(assistant(`part ${n}`)));
     const script =
       'while read -r line; do echo "$line"; n=$((n + 1)); until [ -e "go$n" ]; do sleep 0.02; done; done < stream';
     await using turn = playing(concierge, lines.join(""), {}, script);
@@ -109,18 +109,18 @@ describe("an agent with a stream", () => {
       await until(`part ${n} is there`, () => concierge.events().length === n + 1);
       turn.touch(`go${n + 1}`);
     }
-    expect(await exited).toBe(RUNNER_EXIT.done);
+    expect(await exited).toBe(runnerExit.done);
     const order = concierge.batches
       .flatMap((body) => (JSON.parse(body) as OutputPost).chunks)
       .map((chunk) => ("agent" in chunk ? chunk.agent : Buffer.from(chunk.data, "base64").toString()));
     expect(order).toEqual(lines.flatMap((line, n) => [line, { kind: "text", text: `part ${n}` }]));
   });
 
-  test("is masked in its events and its text as in its output; where its model is, is not", async () => {
+  test("is masked in events, text and output, except for its model's address", async () => {
     await using concierge = await FakeConcierge.start();
     const agentEnv = { ANTHROPIC_API_KEY: "agents-own-key", ANTHROPIC_BASE_URL: "http://127.0.0.1:9/model" };
     const words = "agents-own-key agents-\u001b[1mown-key task-secret http://127.0.0.1:9/model";
-    const events = stream(said(words), result(words));
+    const events = stream(assistant(words), result(words));
     await using turn = playing(concierge, events, { agentEnv, env: { S: "task-secret" } });
     await turn.launch().exited;
     const masked = "*** *** *** http://127.0.0.1:9/model";
@@ -132,14 +132,14 @@ describe("an agent with a stream", () => {
     expect(concierge.posts.map(({ body }) => body).join()).not.toContain("agents-own-key");
   });
 
-  test("is cut and without ANSI sequences in its events, and neither in its output", async () => {
+  test("is cut and stripped of ANSI sequences in its events, but not in its output", async () => {
     await using concierge = await FakeConcierge.start();
     const long = `\u001b[31m${"é".repeat(20_000)}\u001b[0m`;
     const tool = {
-      ...said(""),
+      ...assistant(""),
       message: { id: "m", content: [{ type: "tool_use", id: "t", name: "Bash", input: long }] },
     };
-    const text = stream(said(long), tool, result(long));
+    const text = stream(assistant(long), tool, result(long));
     await using turn = playing(concierge, text);
     await turn.launch().exited;
     expect(concierge.text("stdout")).toBe(text);
@@ -154,20 +154,20 @@ describe("an agent with a stream", () => {
     expect(concierge.end?.text).toMatch(/^é{3999}…$/);
   });
 
-  test("that says it has failed has failed, though it exits with 0", async () => {
+  test("that reports a failure has failed, even if it exits with 0", async () => {
     await using concierge = await FakeConcierge.start();
     await using turn = playing(concierge, stream(result("it broke", true)));
     await turn.launch().exited;
     expect(concierge.end).toMatchObject({ reason: "exited", exitCode: 1, text: "it broke" });
   });
 
-  test("that waits for its model is not silent, and its beats say so, with what it has used", async () => {
+  test("that waits for its model is not silent, and its beats report activity and usage", async () => {
     await using concierge = await FakeConcierge.start();
     const script = "cat stream; until [ -e go ]; do sleep 0.02; done";
     const limits = { inactivityMs: 400, timings: { beatMs: 50 } };
-    await using turn = playing(concierge, stream(said("thinking")), limits, script);
+    await using turn = playing(concierge, stream(assistant("thinking")), limits, script);
     const { exited } = turn.launch();
-    await until("it was silent for longer than it may", () => concierge.of("beat").length > 12);
+    await until("it was silent beyond its limit", () => concierge.of("beat").length > 12);
     turn.touch("go");
     await exited;
     expect(concierge.end?.reason).toBe("exited");
@@ -178,21 +178,26 @@ describe("an agent with a stream", () => {
     });
   });
 
-  test("whose model call hangs is ended at the cap, as silent", async () => {
+  test("whose model call hangs is ended at the activity cap", async () => {
     await using concierge = await FakeConcierge.start();
     const limits = { inactivityMs: 200, activityCapMs: 1_500, timings: { beatMs: 50, killGraceMs: 100 } };
-    await using turn = playing(concierge, stream(said("thinking")), limits, "cat stream; exec sleep 300");
+    await using turn = playing(
+      concierge,
+      stream(assistant("thinking")),
+      limits,
+      "cat stream; exec sleep 300",
+    );
     const startedMs = performance.now();
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(performance.now() - startedMs).toBeGreaterThan(1_500);
     expect(JSON.parse(concierge.of("beat").at(-1)?.body ?? "")).toMatchObject({ activity: "model" });
     expect(concierge.end).toMatchObject({ reason: "inactivity", exitCode: null });
     expect(turn.processes()).toEqual([]);
   });
 
-  test("that prints without end says no more than it may print, but for its answer", async () => {
+  test("that exceeds its output cap has no more events except its answer", async () => {
     await using concierge = await FakeConcierge.start();
-    const text = `${stream(...Array(2000).fill(said("again and again")))}${stream(result("the answer"))}`;
+    const text = `${stream(...Array(2000).fill(assistant("again and again")))}${stream(result("the answer"))}`;
     await using turn = playing(concierge, text, { maxOutputBytes: 10_000 });
     await turn.launch().exited;
     expect(concierge.events().length).toBeLessThan(1000);
@@ -201,37 +206,37 @@ describe("an agent with a stream", () => {
   });
 });
 
-/** As npm does: the program is in the `bin` of the prefix. */
-const NPM = `
+/** Like npm, puts the program into the `bin` of the prefix. */
+const fakeNpm = `
 for arg; do case "$arg" in --prefix=*) prefix="\${arg#--prefix=}";; esac; done
 echo "installing $* key:$ANTHROPIC_API_KEY registry:$npm_config_registry"; echo x >> ~/installs
 mkdir -p "$prefix/bin"
 `;
-const INSTALLS_CLAUDE = `${NPM}
+const installsClaude = `${fakeNpm}
 printf '#!/bin/bash\\necho "I am $0"\\n' > "$prefix/bin/claude"; chmod +x "$prefix/bin/claude"`;
 
-describe("an agent that is not there", () => {
+describe("an agent that is not installed", () => {
   const installs = (turn: Turn) => readFileSync(join(turn.root, "installs"), "utf8").length / 2;
 
-  test("is installed, once and for the turns after, with what was said of it as stderr, and no key", async () => {
+  test("is installed once without its key, with the installer's output on stderr", async () => {
     await using concierge = await FakeConcierge.start();
     const options = {
       agentEnv: { ANTHROPIC_API_KEY: "agents-own-key" },
       env: { npm_config_registry: "http://r" },
     };
-    await using turn = turnOf(concierge, { npm: INSTALLS_CLAUDE }, options);
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    await using turn = turnOf(concierge, { npm: installsClaude }, options);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(concierge.end).toMatchObject({ reason: "exited", exitCode: 0 });
     expect(concierge.text("stdout")).toBe(`I am ${turn.root}/.concierge/agents/claude-2.1.325/bin/claude\n`);
     expect(concierge.text("stderr")).toContain("@anthropic-ai/claude-code@2.1.325 key: registry:***");
 
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(installs(turn)).toBe(1);
   });
 
-  test("that can not be installed ends the turn with how it went, and is not tried twice", async () => {
+  test("ends the turn with the installer's error and is not retried", async () => {
     await using concierge = await FakeConcierge.start();
-    const npm = `${NPM} seq 1 100; echo "npm error 404 $S" >&2; exit 7`;
+    const npm = `${fakeNpm} seq 1 100; echo "npm error 404 $S" >&2; exit 7`;
     await using turn = turnOf(concierge, { npm }, { env: { S: "task-secret" } });
     await turn.launch().exited;
     expect(concierge.end).toMatchObject({ reason: "install_failed", exitCode: null, signal: null });
@@ -241,19 +246,19 @@ describe("an agent that is not there", () => {
 
   test.each([
     ["without npm", {}, "npm cannot be started: ENOENT"],
-    ["by an npm that leaves nothing", { npm: NPM }, "claude is not among what was installed"],
-  ])("can not be installed %s", async (_, programs, detail) => {
+    ["by an npm that installs nothing", { npm: fakeNpm }, "the installation has no claude"],
+  ])("cannot be installed %s", async (_, programs, detail) => {
     await using concierge = await FakeConcierge.start();
     await using turn = turnOf(concierge, programs);
-    // Not even the machine's own.
+    // Hides the machine's own npm.
     turn.variables.PATH = `${turn.root}/bin:${turn.toolsWithoutNpm()}`;
     await turn.launch().exited;
     expect(concierge.end).toMatchObject({ reason: "install_failed", detail });
   });
 
-  test("is a tool at work while it is installed, until the deadline, which leaves nothing alive and nothing half", async () => {
+  test("reports a tool's activity while it is installed, and the deadline leaves no process and no partial installation", async () => {
     await using concierge = await FakeConcierge.start();
-    const npm = `${INSTALLS_CLAUDE}; trap '' TERM; while :; do sleep 0.1; done`;
+    const npm = `${installsClaude}; trap '' TERM; while :; do sleep 0.1; done`;
     const limits = { maxDurationMs: 2_500, inactivityMs: 300, timings: { beatMs: 50, killGraceMs: 100 } };
     await using turn = turnOf(concierge, { npm }, limits);
     await turn.launch().exited;
@@ -262,32 +267,32 @@ describe("an agent that is not there", () => {
     expect(turn.processes()).toEqual([]);
 
     concierge.end = undefined;
-    writeFileSync(join(turn.root, "bin/npm"), `#!/bin/bash\n${INSTALLS_CLAUDE}`);
+    writeFileSync(join(turn.root, "bin/npm"), `#!/bin/bash\n${installsClaude}`);
     await turn.launch().exited;
     expect([concierge.end, installs(turn)]).toMatchObject([{ reason: "exited" }, 2]);
   });
 
-  test("is not installed after a stop, and what was installing it is dead", async () => {
+  test("is not installed after a stop, and its installer is dead", async () => {
     await using concierge = await FakeConcierge.start();
     const mark = `3${process.pid}`;
-    const npm = `${INSTALLS_CLAUDE}; env -i sleep ${mark}`;
+    const npm = `${installsClaude}; env -i sleep ${mark}`;
     await using turn = turnOf(concierge, { npm }, { timings: { killGraceMs: 100 } });
     concierge.behave = (post) => (post.kind === "output" ? { action: "stop" } : accept(post));
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
+    expect(await turn.launch().exited).toBe(runnerExit.stopped);
     expect([turn.processes(), everyCommandLine().includes(mark)]).toEqual([[], false]);
     expect(concierge.end).toBeUndefined();
   });
 
-  test("and that npm does not have is missing, with what to do about it", async () => {
+  test("and not on npm is reported as missing, with instructions", async () => {
     await using concierge = await FakeConcierge.start();
-    await using turn = turnOf(concierge, { npm: INSTALLS_CLAUDE }, { agent: "cursor" });
+    await using turn = turnOf(concierge, { npm: installsClaude }, { agent: "cursor" });
     await turn.launch().exited;
     expect(concierge.end).toMatchObject({ reason: "agent_missing", exitCode: null });
     expect(concierge.end?.detail).toMatch(/^cursor-agent is not in this sandbox: .*SANDBOX_SETUP/);
   });
 });
 
-test("the configuration that codex is given has no key in it", async () => {
+test("codex's configuration does not contain the key", async () => {
   await using concierge = await FakeConcierge.start();
   const agentEnv = { OPENAI_API_KEY: "agents-own-key", OPENAI_BASE_URL: "http://127.0.0.1:9/v1" };
   const script = 'cat "$CODEX_HOME/config.toml"; cat; echo "$@"';
@@ -299,5 +304,5 @@ test("the configuration that codex is given has no key in it", async () => {
   expect(readFileSync(join(turn.root, ".concierge/codex/config.toml"), "utf8")).not.toContain(
     "agents-own-key",
   );
-  expect(readFileSync(join(turn.runDir, RUN_FILES.state), "utf8")).not.toContain("agents-own-key");
+  expect(readFileSync(join(turn.runDir, runFiles.state), "utf8")).not.toContain("agents-own-key");
 });

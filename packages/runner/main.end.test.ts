@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { runFiles, runnerExit } from "@concierge/protocol";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { headless } from "../../test/fixtures/processes.ts";
-import { RUN_FILES, RUNNER_EXIT } from "./index.ts";
+import { headless } from "../../test/testing/processes.ts";
 import { accept, FakeConcierge, stopWhen } from "./testing/concierge.ts";
 import { allPids, type Bundle, bundleRunner, Turn, until } from "./testing/runner.ts";
 
@@ -14,8 +14,8 @@ beforeAll(async () => {
 
 afterAll(() => bundle[Symbol.dispose]());
 
-/** Ignores SIGTERM, and so do children that have left their session. */
-const STUBBORN = [
+/** Ignores SIGTERM, and so do its children, which have left their session. */
+const stubbornScript = [
   "trap '' TERM",
   `setsid bash -c 'trap "" TERM; echo escaped >&2; while :; do sleep 0.05; done' &`,
   headless("escaped"),
@@ -23,7 +23,7 @@ const STUBBORN = [
   "while :; do sleep 0.05; done",
 ].join("\n");
 
-const isUp = (concierge: FakeConcierge) =>
+const isRunning = (concierge: FakeConcierge) =>
   concierge.text("stdout") === "ready\n" && concierge.text("stderr") === "escaped\n";
 
 describe("a turn that ends by itself", () => {
@@ -31,14 +31,14 @@ describe("a turn that ends by itself", () => {
     ["exit 3", { exitCode: 3, signal: null }],
     ["kill -SEGV $$", { exitCode: null, signal: "SIGSEGV" }],
     ["true", { exitCode: 0, signal: null, lastSeq: 0, text: "" }],
-  ])("reports how: %s", async (script, expected) => {
+  ])("reports its exit: %s", async (script, expected) => {
     await using concierge = await FakeConcierge.start();
     await using turn = new Turn(bundle, concierge, script);
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(concierge.end).toMatchObject({ reason: "exited", ...expected });
   });
 
-  test("runs in its directory, with its environment and its markers, and without the runner's", async () => {
+  test("has its directory, environment and markers, but not the runner's configuration", async () => {
     await using concierge = await FakeConcierge.start();
     const script = 'pwd; echo "$GREETING $CONCIERGE_TASK $CONCIERGE_TURN_NUMBER [$CONCIERGE_TURN]"; cat';
     const env = { GREETING: "hi", CONCIERGE_TASK: "task_other" };
@@ -47,7 +47,7 @@ describe("a turn that ends by itself", () => {
     expect(concierge.text("stdout")).toBe(`${turn.workDir}\nhi ${turn.config.taskId} 7 []\n`);
   });
 
-  test("leaves its background processes alone, loses nothing, and they can go on writing", async () => {
+  test("loses no output and leaves background processes running, which can still write", async () => {
     await using concierge = await FakeConcierge.start();
     const script = [
       "seq 1 5000",
@@ -56,7 +56,7 @@ describe("a turn that ends by itself", () => {
       "exit 4",
     ].join("\n");
     await using turn = new Turn(bundle, concierge, script);
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(concierge.end).toMatchObject({ reason: "exited", exitCode: 4 });
     const lines = concierge.text("stdout").split("\n");
     expect(lines.slice(0, 5000)).toEqual(Array.from({ length: 5000 }, (_, n) => String(n + 1)));
@@ -66,10 +66,10 @@ describe("a turn that ends by itself", () => {
     await until("the background process has written much more", () => ticks() > then + 10);
   });
 
-  test("is not kept waiting by a silent background process", async () => {
+  test("does not wait for a silent background process", async () => {
     await using concierge = await FakeConcierge.start();
     await using turn = new Turn(bundle, concierge, "sleep 300 & echo started");
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(concierge.end?.text).toBe("started\n");
     expect(turn.processes().length).toBeGreaterThan(0);
   });
@@ -78,12 +78,16 @@ describe("a turn that ends by itself", () => {
 describe("an agent that cannot be started", () => {
   test.each([
     ["no such agent", { agent: "toString" }, 'there is no agent "toString"'],
-    ["no such program", { env: { PATH: "/nonexistent" } }, "bash is not in this sandbox: every one has it"],
+    [
+      "no such program",
+      { env: { PATH: "/nonexistent" } },
+      "bash is not in this sandbox: install bash in the base image",
+    ],
     ["no such directory", { cwd: "/nonexistent" }, "the working directory /nonexistent does not exist"],
-  ])("is reported, not a crash: %s", async (_, overrides, detail) => {
+  ])("is reported: %s", async (_, overrides, detail) => {
     await using concierge = await FakeConcierge.start();
     await using turn = new Turn(bundle, concierge, "echo hello", overrides);
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(concierge.end).toMatchObject({
       reason: "agent_missing",
       exitCode: null,
@@ -95,11 +99,11 @@ describe("an agent that cannot be started", () => {
 });
 
 describe("a limit", () => {
-  test("on time ends an agent that ignores SIGTERM, with all it started, and says so", async () => {
+  test("on time kills an agent that ignores SIGTERM, with all its processes", async () => {
     await using concierge = await FakeConcierge.start();
     const limits = { maxDurationMs: 2_500, timings: { killGraceMs: 200 } };
-    await using turn = new Turn(bundle, concierge, STUBBORN, limits);
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    await using turn = new Turn(bundle, concierge, stubbornScript, limits);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(concierge.end).toMatchObject({
       reason: "deadline",
       exitCode: null,
@@ -109,16 +113,16 @@ describe("a limit", () => {
     expect(turn.processes()).toEqual([]);
   });
 
-  test("on silence ends an agent that says nothing, and lets it clean up first", async () => {
+  test("on silence ends a silent agent and lets it clean up first", async () => {
     await using concierge = await FakeConcierge.start();
     const script = "trap 'echo bye; exit 9' TERM; echo hello; while :; do sleep 0.05; done";
     await using turn = new Turn(bundle, concierge, script, { inactivityMs: 1_000 });
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(concierge.end).toMatchObject({ reason: "inactivity", exitCode: 9, text: "hello\nbye\n" });
     expect(turn.processes()).toEqual([]);
   });
 
-  test("on silence does not touch an agent that talks", async () => {
+  test("on silence does not end an agent that writes output", async () => {
     await using concierge = await FakeConcierge.start();
     const script = "for n in $(seq 1 20); do printf .; sleep 0.1; done";
     await using turn = new Turn(bundle, concierge, script, { inactivityMs: 1_500 });
@@ -128,48 +132,50 @@ describe("a limit", () => {
 });
 
 describe("a stop", () => {
-  test("kills an agent that ignores SIGTERM and children that left their session, and says nothing more", async () => {
+  test("kills processes that ignore SIGTERM or left their session, and sends nothing more", async () => {
     await using concierge = await FakeConcierge.start();
-    stopWhen(concierge, (post) => post.kind === "beat" && isUp(concierge));
-    await using turn = new Turn(bundle, concierge, STUBBORN, { timings: { beatMs: 100, killGraceMs: 200 } });
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
+    stopWhen(concierge, (post) => post.kind === "beat" && isRunning(concierge));
+    await using turn = new Turn(bundle, concierge, stubbornScript, {
+      timings: { beatMs: 100, killGraceMs: 200 },
+    });
+    expect(await turn.launch().exited).toBe(runnerExit.stopped);
     expect(turn.processes()).toEqual([]);
     expect(concierge.end).toBeUndefined();
     expect(concierge.posts.at(-1)?.kind).toBe("beat");
   });
 
-  test("reaches a silent agent within four seconds of its start, with the timings of production", async () => {
+  test("reaches a silent agent within four seconds with the default timings", async () => {
     await using concierge = await FakeConcierge.start();
     stopWhen(concierge, (post) => post.kind === "beat");
     await using turn = new Turn(bundle, concierge, "sleep 300");
     const startedMs = performance.now();
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
+    expect(await turn.launch().exited).toBe(runnerExit.stopped);
     expect(performance.now() - startedMs).toBeLessThan(4_000);
     expect(turn.processes()).toEqual([]);
   });
 
-  test("is heard from an agent that never is silent, too", async () => {
+  test("also reaches an agent that writes all the time", async () => {
     await using concierge = await FakeConcierge.start();
     stopWhen(concierge, () => concierge.batches.length >= 5);
     await using turn = new Turn(bundle, concierge, "yes");
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
+    expect(await turn.launch().exited).toBe(runnerExit.stopped);
     expect(turn.processes()).toEqual([]);
     expect(concierge.posts.length).toBe(6);
   });
 
-  test.each([401, 403, 404, 409, 410])("is what Concierge's own status %i means", async (status) => {
+  test.each([401, 403, 404, 409, 410])("follows Concierge's own status %i", async (status) => {
     await using concierge = await FakeConcierge.start();
     concierge.behave = () => ({ status });
     await using turn = new Turn(bundle, concierge, "echo hello; exec sleep 300");
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
+    expect(await turn.launch().exited).toBe(runnerExit.stopped);
     expect(turn.processes()).toEqual([]);
     expect(concierge.posts.length).toBe(1);
   });
 
-  test("is not what an edge in between says, whatever its status: the agent goes on, its output arrives later", async () => {
+  test("is not obeyed from a proxy: the agent continues and its output arrives later", async () => {
     await using concierge = await FakeConcierge.start();
     const page = { "content-type": "text/html" };
-    const edge: { status: number; headers?: Record<string, string>; body?: string }[] = [
+    const proxyAnswers: { status: number; headers?: Record<string, string>; body?: string }[] = [
       { status: 401, headers: { "www-authenticate": "Basic" } },
       { status: 403, headers: page, body: "<h1>Request blocked</h1>" },
       { status: 404, body: '{"code":"not_found"}' },
@@ -178,16 +184,16 @@ describe("a stop", () => {
       { status: 302, headers: { location: "/login" } },
     ];
     concierge.behave = (post, nth) => {
-      const stranger = edge[nth - 1];
-      return stranger === undefined ? accept(post) : { stranger };
+      const proxy = proxyAnswers[nth - 1];
+      return proxy === undefined ? accept(post) : { proxy };
     };
     const script = "for n in 1 2 3; do echo $n; done; until [ -e go ]; do sleep 0.02; done; echo 4";
     await using turn = new Turn(bundle, concierge, script);
     const { exited } = turn.launch();
-    await until("the edge is gone", () => concierge.text("stdout") === "1\n2\n3\n");
-    expect(concierge.posts.length).toBeGreaterThan(edge.length);
+    await until("the proxy is gone", () => concierge.text("stdout") === "1\n2\n3\n");
+    expect(concierge.posts.length).toBeGreaterThan(proxyAnswers.length);
     turn.touch("go");
-    expect(await exited).toBe(RUNNER_EXIT.done);
+    expect(await exited).toBe(runnerExit.done);
     expect(concierge.text("stdout")).toBe("1\n2\n3\n4\n");
     expect(concierge.faults).toEqual([]);
     expect(concierge.end).toMatchObject({ reason: "exited", exitCode: 0 });
@@ -202,25 +208,25 @@ describe("a stop", () => {
     await using second = new Turn(bundle, concierge, "echo hello; exec sleep 300", { taskId, turn: 2 });
     const before = first.processes();
     concierge.batches.length = 0;
-    expect(await second.launch().exited).toBe(RUNNER_EXIT.stopped);
+    expect(await second.launch().exited).toBe(runnerExit.stopped);
     expect(before.length).toBeGreaterThan(0);
     expect(second.processes()).toEqual(before);
   });
 
-  test("by a signal to the runner kills the agent and reports nothing", async () => {
+  test("by a signal kills the agent and reports nothing", async () => {
     await using concierge = await FakeConcierge.start();
-    await using turn = new Turn(bundle, concierge, STUBBORN, { timings: { killGraceMs: 200 } });
+    await using turn = new Turn(bundle, concierge, stubbornScript, { timings: { killGraceMs: 200 } });
     const runner = turn.launch();
-    await until("the agent is up", () => isUp(concierge));
+    await until("the agent runs", () => isRunning(concierge));
     runner.signal("SIGTERM");
-    expect(await runner.exited).toBe(RUNNER_EXIT.signalled);
+    expect(await runner.exited).toBe(runnerExit.signalled);
     expect(turn.processes()).toEqual([]);
     expect(concierge.end).toBeUndefined();
   });
 });
 
 describe("a launch", () => {
-  test("writes down who runs the turn, and who the agent is", async () => {
+  test("writes the pids of the runner and the agent to the state file", async () => {
     await using concierge = await FakeConcierge.start();
     await using turn = new Turn(bundle, concierge, "echo $$ > pid; until [ -e go ]; do sleep 0.02; done");
     const { pid, exited } = turn.launch();
@@ -236,16 +242,16 @@ describe("a launch", () => {
     await exited;
   });
 
-  test("shows by the age of its state that its runner is held up, and that it runs again", async () => {
+  test("shows by the age of its state file that the runner is suspended", async () => {
     await using concierge = await FakeConcierge.start();
     await using turn = new Turn(bundle, concierge, "sleep 300", { timings: { stateMs: 100 } });
     const runner = turn.launch();
     const writtenAt = () => Date.parse(turn.state()?.at ?? "");
     await until("the agent is in the state", () => typeof turn.state()?.agentPid === "number");
     const first = writtenAt();
-    await until("the state is refreshed though nothing happens", () => writtenAt() > first + 1_000);
+    await until("the state is refreshed without a change", () => writtenAt() > first + 1_000);
     runner.signal("SIGSTOP");
-    await until("the runner stands still", () => isStopped(runner.pid));
+    await until("the runner is suspended", () => isStopped(runner.pid));
     const last = writtenAt();
     await until("the state is old", () => Date.now() - last > 2_500);
     expect(writtenAt()).toBe(last);
@@ -253,49 +259,50 @@ describe("a launch", () => {
     await until("the state is refreshed again", () => writtenAt() > last);
   });
 
-  test("with a configuration that does not parse ends with one line", async () => {
+  test("with an invalid configuration prints one line and exits", async () => {
     await using concierge = await FakeConcierge.start();
     await using turn = new Turn(bundle, concierge, "echo hello", { turn: 0 });
     const runner = turn.launch();
-    expect(await runner.exited).toBe(RUNNER_EXIT.badConfig);
-    expect(runner.stderr()).toBe("concierge runner: CONCIERGE_TURN.turn must be a whole number above 0\n");
-    expect(readdirSync(turn.runDir)).toEqual([RUN_FILES.prompt]);
+    expect(await runner.exited).toBe(runnerExit.badConfig);
+    expect(runner.stderr()).toBe("concierge runner: CONCIERGE_TURN.turn must be a positive integer\n");
+    expect(readdirSync(turn.runDir)).toEqual([runFiles.prompt]);
   });
 
-  test("shows no secret in any process's arguments nor in a file of the turn", async () => {
+  test("shows no secret in process arguments or files", async () => {
     await using concierge = await FakeConcierge.start();
     const env = { KEY: "s3cr3t-value-42" };
     const script = 'echo "$KEY"; until [ -e go ]; do sleep 0.02; done';
     await using turn = new Turn(bundle, concierge, script, { env });
     const { exited } = turn.launch();
-    await until("the agent has spoken", () => concierge.text("stdout") === "***\n");
-    const seen = [...allPids().map((pid) => readOr(`/proc/${pid}/cmdline`)), ...filesOf(turn.runDir)].join(
-      "\n",
-    );
+    await until("the agent has printed", () => concierge.text("stdout") === "***\n");
+    const visible = [
+      ...allPids().map((pid) => readOrEmpty(`/proc/${pid}/cmdline`)),
+      ...filesOf(turn.runDir),
+    ].join("\n");
     turn.touch("go");
     await exited;
     const left = filesOf(turn.runDir).join("\n");
     for (const secret of [env.KEY, turn.config.token]) {
-      expect(seen).not.toContain(secret);
+      expect(visible).not.toContain(secret);
       expect(left).not.toContain(secret);
     }
-    expect(readdirSync(turn.runDir).sort()).toEqual(Object.values(RUN_FILES).sort());
+    expect(readdirSync(turn.runDir).sort()).toEqual([runFiles.prompt, runFiles.state]);
   });
 });
 
-test("a post that Concierge will never take ends the turn, and the end says why", async () => {
+test("a post that Concierge rejects for good ends the turn with the reason", async () => {
   await using concierge = await FakeConcierge.start();
   concierge.behave = (post) => (post.kind === "output" ? { status: 413 } : accept(post));
   await using turn = new Turn(bundle, concierge, "echo hello; exec sleep 300");
   const runner = turn.launch();
-  expect(await runner.exited).toBe(RUNNER_EXIT.runnerError);
+  expect(await runner.exited).toBe(runnerExit.runnerError);
   const detail = "Concierge refused the runner's output with status 413 (some_code)";
   expect(concierge.end).toMatchObject({ reason: "runner_error", lastSeq: 0, detail });
   expect(runner.stderr()).toBe(`concierge runner: ${detail}\n`);
   expect(turn.processes()).toEqual([]);
 });
 
-test("beats come in silence only, and tell what the agent is busy with", async () => {
+test("beats are sent only in silence and report the agent's activity", async () => {
   await using concierge = await FakeConcierge.start();
   const script = "for n in 1 2 3 4 5 6; do echo $n; sleep 0.1; done; until [ -e go ]; do sleep 0.02; done";
   await using turn = new Turn(bundle, concierge, script, { timings: { beatMs: 500, batchMs: 20 } });
@@ -312,10 +319,10 @@ test("beats come in silence only, and tell what the agent is busy with", async (
 });
 
 function filesOf(directory: string): string[] {
-  return readdirSync(directory).map((name) => readOr(join(directory, name)));
+  return readdirSync(directory).map((name) => readOrEmpty(join(directory, name)));
 }
 
-function readOr(path: string): string {
+function readOrEmpty(path: string): string {
   try {
     return readFileSync(path, "latin1");
   } catch {
@@ -324,5 +331,5 @@ function readOr(path: string): string {
 }
 
 function isStopped(pid: number): boolean {
-  return /^State:\s+T/m.test(readOr(`/proc/${pid}/status`));
+  return /^State:\s+T/m.test(readOrEmpty(`/proc/${pid}/status`));
 }

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { runnerExit } from "@concierge/protocol";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { RUNNER_EXIT } from "./index.ts";
 import { accept, stopWhen } from "./testing/concierge.ts";
-import { CHANGE, everyCommandLine, everyFile, GitWorld, OWN_COMMIT } from "./testing/git-world.ts";
+import { change, everyCommandLine, everyFile, GitWorld, ownCommit } from "./testing/git-world.ts";
 import { type Bundle, bundleRunner, until } from "./testing/runner.ts";
 
 let bundle: Bundle;
@@ -15,29 +15,29 @@ beforeAll(async () => {
 afterAll(() => bundle[Symbol.dispose]());
 
 describe("there is no push", () => {
-  test.each(["exit 3", "kill -KILL $$"])("by an agent that failed: %s", async (end) => {
+  test.each(["exit 3", "kill -KILL $$"])("if the agent failed: %s", async (end) => {
     await using world = await GitWorld.start();
-    await using turn = world.turn(bundle, `${OWN_COMMIT}; ${end}`);
+    await using turn = world.turn(bundle, `${ownCommit}; ${end}`);
     await turn.launch().exited;
     expect(world.concierge.end?.reason).toBe("exited");
     expect(world.concierge.end).not.toHaveProperty("commit");
     expect([world.concierge.finalize, world.pushRequests]).toEqual([undefined, 0]);
   });
 
-  test("by an agent that a limit ended", async () => {
+  test("if a limit ended the agent", async () => {
     await using world = await GitWorld.start();
-    const script = `trap 'exit 0' TERM; ${OWN_COMMIT}; while :; do sleep 0.05; done`;
+    const script = `trap 'exit 0' TERM; ${ownCommit}; while :; do sleep 0.05; done`;
     await using turn = world.turn(bundle, script, { inactivityMs: 1_000 });
     await turn.launch().exited;
     expect(world.concierge.end).toMatchObject({ reason: "inactivity", exitCode: 0 });
     expect([world.concierge.finalize, world.pushRequests]).toEqual([undefined, 0]);
   });
 
-  test("where Concierge says stop instead of granting it", async () => {
+  test("if Concierge says stop instead of granting it", async () => {
     await using world = await GitWorld.start();
     stopWhen(world.concierge, (post) => post.kind === "finalize");
-    await using turn = world.turn(bundle, OWN_COMMIT);
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.stopped);
+    await using turn = world.turn(bundle, ownCommit);
+    expect(await turn.launch().exited).toBe(runnerExit.stopped);
     expect([world.concierge.end, world.pushRequests, world.pushed]).toEqual([undefined, 0, undefined]);
   });
 
@@ -45,28 +45,28 @@ describe("there is no push", () => {
     ["cannot be reached", "drop"],
     ["does not answer", "hang"],
     ["answers 500", { status: 500 }],
-  ] as const)("where Concierge %s when it is asked", async (_, behaviour) => {
+  ] as const)("if Concierge %s", async (_, behaviour) => {
     await using world = await GitWorld.start();
     world.concierge.behave = (post) => (post.kind === "finalize" ? behaviour : accept(post));
-    await using turn = world.turn(bundle, OWN_COMMIT, {
+    await using turn = world.turn(bundle, ownCommit, {
       maxDurationMs: 3_000,
       timings: { giveUpMs: 100, requestTimeoutMs: 500 },
     });
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.gaveUp);
+    expect(await turn.launch().exited).toBe(runnerExit.gaveUp);
     expect(world.concierge.of("finalize").length).toBeGreaterThan(0);
     expect([world.concierge.end, world.pushRequests]).toEqual([undefined, 0]);
   });
 
-  test.each(["stop", "SIGTERM"])("left half done by a %s: its processes are gone", async (how) => {
+  test.each(["stop", "SIGTERM"])("process left after a %s during the push", async (how) => {
     await using world = await GitWorld.start();
     const held = world.server.hold("receive-pack");
-    await using turn = world.turn(bundle, OWN_COMMIT, { timings: { beatMs: 50 } });
+    await using turn = world.turn(bundle, ownCommit, { timings: { beatMs: 50 } });
     const runner = turn.launch();
     await held.reached;
     expect(turn.processes().length).toBeGreaterThan(0);
     if (how === "stop") stopWhen(world.concierge, (post) => post.kind === "beat");
     else runner.signal("SIGTERM");
-    expect(await runner.exited).toBe(how === "stop" ? RUNNER_EXIT.stopped : RUNNER_EXIT.signalled);
+    expect(await runner.exited).toBe(how === "stop" ? runnerExit.stopped : runnerExit.signalled);
     expect(turn.processes()).toEqual([]);
     await held.abandoned;
     expect([world.concierge.end, world.pushed, world.pushRequests]).toEqual([undefined, undefined, 1]);
@@ -74,17 +74,17 @@ describe("there is no push", () => {
 });
 
 describe("a push", () => {
-  test("is made once where the grant's first answer was lost", async () => {
+  test("is made once if the answer to its request was lost", async () => {
     await using world = await GitWorld.start();
-    let asked = 0;
-    world.concierge.behave = (post) => (post.kind === "finalize" && ++asked === 1 ? "lose" : accept(post));
-    await using turn = world.turn(bundle, OWN_COMMIT);
+    let requests = 0;
+    world.concierge.behave = (post) => (post.kind === "finalize" && ++requests === 1 ? "lose" : accept(post));
+    await using turn = world.turn(bundle, ownCommit);
     await turn.launch().exited;
     expect(new Set(world.concierge.of("finalize").map((post) => post.body)).size).toBe(1);
-    expect([asked, world.pushRequests, world.concierge.end?.pushed]).toEqual([2, 1, true]);
+    expect([requests, world.pushRequests, world.concierge.end?.pushed]).toEqual([2, 1, true]);
   });
 
-  test("of more than goes into one request arrives whole", async () => {
+  test("larger than one request arrives complete", async () => {
     await using world = await GitWorld.start();
     await using turn = world.turn(bundle, "head -c 3000000 /dev/urandom > big; sha256sum big > sum");
     await turn.launch().exited;
@@ -93,11 +93,11 @@ describe("a push", () => {
     expect(world.server.pushes).toHaveLength(1);
   });
 
-  test("whose answer was lost is looked up, found, and not made again", async () => {
+  test("whose answer was lost is confirmed with the remote and not repeated", async () => {
     await using world = await GitWorld.start();
     world.server.fail({ on: "receive-pack", how: "drop-after" });
-    await using turn = world.turn(bundle, OWN_COMMIT);
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    await using turn = world.turn(bundle, ownCommit);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(world.concierge.end).toMatchObject({ pushed: true, commit: world.pushed });
     expect([world.server.pushes.length, world.pushRequests]).toEqual([1, 1]);
   });
@@ -105,16 +105,16 @@ describe("a push", () => {
   test.each([
     ["never arrived", { on: "receive-pack", how: "drop-before" }],
     ["was answered with 503", { on: "receive-pack", how: "status", status: 503 }],
-  ] as const)("that %s is looked up, not found, and not made again", async (_, fault) => {
+  ] as const)("that %s is looked up on the remote and not repeated", async (_, fault) => {
     await using world = await GitWorld.start();
     world.server.fail(fault);
-    await using turn = world.turn(bundle, OWN_COMMIT);
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    await using turn = world.turn(bundle, ownCommit);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(world.concierge.end).toMatchObject({ pushed: false, branch: "work" });
     expect([world.pushed, world.pushRequests]).toEqual([undefined, 1]);
   });
 
-  test("whose outcome the remote does not tell is not reported", async () => {
+  test("with an unknown outcome is not reported", async () => {
     await using world = await GitWorld.start();
     world.concierge.behave = (post) => {
       if (post.kind === "finalize") {
@@ -122,75 +122,75 @@ describe("a push", () => {
       }
       return accept(post);
     };
-    await using turn = world.turn(bundle, OWN_COMMIT, { timings: { finalizeMs: 1_000 } });
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.pushUnknown);
+    await using turn = world.turn(bundle, ownCommit, { timings: { finalizeMs: 1_000 } });
+    expect(await turn.launch().exited).toBe(runnerExit.pushUnknown);
     expect([world.concierge.end, world.pushRequests]).toEqual([undefined, 0]);
   });
 
-  test("that takes too long is ended and looked up", async () => {
+  test("that takes too long is ended and looked up on the remote", async () => {
     await using world = await GitWorld.start();
     world.server.hold("receive-pack");
-    await using turn = world.turn(bundle, OWN_COMMIT, { timings: { pushMs: 500 } });
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    await using turn = world.turn(bundle, ownCommit, { timings: { pushMs: 500 } });
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(world.concierge.end).toMatchObject({ pushed: false, detail: "git did not end in time" });
     expect(turn.processes()).toEqual([]);
   });
 
-  test("is refused where the branch has moved on, and nothing is overwritten", async () => {
+  test("is refused if the branch has moved, and overwrites nothing", async () => {
     await using world = await GitWorld.start();
     let theirs = "";
     world.concierge.behave = (post) => {
       if (post.kind === "finalize") theirs = world.server.commit("app", "work", { "theirs.txt": "theirs\n" });
       return accept(post);
     };
-    await using turn = world.turn(bundle, OWN_COMMIT);
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    await using turn = world.turn(bundle, ownCommit);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(world.concierge.end).toMatchObject({ reason: "exited", exitCode: 0, pushed: false });
     expect(world.concierge.end?.detail).toContain("[rejected] (fetch first)");
     expect([world.pushed, world.server.pushes]).toEqual([theirs, []]);
   });
 
-  test("once granted is cut short by neither the deadline nor silence", async () => {
+  test("is not limited by the deadline or the inactivity limit once it is granted", async () => {
     await using world = await GitWorld.start();
     const held = world.server.hold("receive-pack");
     const limits = { maxDurationMs: 3_000, inactivityMs: 1_000, timings: { giveUpMs: 1_000 } };
-    await using turn = world.turn(bundle, OWN_COMMIT, limits);
+    await using turn = world.turn(bundle, ownCommit, limits);
     const startedMs = performance.now();
     const { exited } = turn.launch();
     await held.reached;
     await until("all limits have passed", () => performance.now() > startedMs + 5_000);
     held.release();
-    expect(await exited).toBe(RUNNER_EXIT.done);
+    expect(await exited).toBe(runnerExit.done);
     expect(world.concierge.end).toMatchObject({ reason: "exited", pushed: true, commit: world.pushed });
   });
 });
 
 describe("the credential", () => {
-  test("is in no process's arguments, no file, no output and no post", async () => {
+  test("is in no process arguments, file, output or post", async () => {
     await using world = await GitWorld.start();
     const { token, username } = world.server;
     const atClone = world.server.hold("upload-pack");
     const atPush = world.server.hold("receive-pack");
-    await using turn = world.turn(bundle, `env; git config --list; ${CHANGE}`);
+    await using turn = world.turn(bundle, `env; git config --list; ${change}`);
     const { exited, stderr } = turn.launch();
-    const seen: string[] = [];
+    const visible: string[] = [];
     for (const held of [atClone, atPush]) {
       await held.reached;
       expect(turn.processes().length).toBeGreaterThan(0);
-      seen.push(everyCommandLine(), everyFile(turn.root));
+      visible.push(everyCommandLine(), everyFile(turn.root));
       held.release();
     }
     await exited;
     expect(world.concierge.end?.pushed).toBe(true);
-    seen.push(everyFile(turn.root), world.concierge.text("stdout"), stderr());
-    seen.push(JSON.stringify(world.concierge.posts));
+    visible.push(everyFile(turn.root), world.concierge.text("stdout"), stderr());
+    visible.push(JSON.stringify(world.concierge.posts));
     for (const secret of [token, Buffer.from(`${username}:${token}`).toString("base64")]) {
-      for (const text of seen) expect(text).not.toContain(secret);
+      for (const text of visible) expect(text).not.toContain(secret);
     }
-    expect(seen[0]).toContain("CONCIERGE_GIT_TOKEN");
+    expect(visible[0]).toContain("CONCIERGE_GIT_TOKEN");
   });
 
-  test("is masked where the agent prints it, though it was granted after the launch", async () => {
+  test("is masked in the output, although it was granted after the launch", async () => {
     await using world = await GitWorld.start();
     const { token } = world.server;
     await using turn = world.turn(bundle, `printf ${token.slice(0, 8)}; echo ${token.slice(8)}`);
@@ -199,15 +199,15 @@ describe("the credential", () => {
     expect(world.concierge.end?.text).toBe("***\n");
   });
 
-  test("is not seen by what the agent planted in the clone, and none of that has a say in the push", async () => {
+  test("is hidden from programs that the agent planted in the clone, and they do not affect the push", async () => {
     await using world = await GitWorld.start();
-    await using turn = world.turn(bundle, PLANT, { env: { EVIL: "" } });
+    await using turn = world.turn(bundle, plantScript, { env: { EVIL: "" } });
     turn.config.env.EVIL = join(turn.root, "evil");
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(world.concierge.end).toMatchObject({ pushed: true, commit: world.pushed });
     expect(world.server.show("app", "work", "file.txt")).toBe("more\n");
     expect(existsSync(join(turn.root, "evil.ran"))).toBe(false);
-    // What turns files into what is committed may be the repository's own: it runs, as the agent did, with nothing.
+    // A clean filter may belong to the repository, so git runs it, but without secrets.
     const filtered = readFileSync(join(turn.root, "evil.filtered"), "utf8");
     expect(filtered).toContain("CONCIERGE_TASK=");
     expect(filtered).not.toContain(world.server.token);
@@ -215,8 +215,8 @@ describe("the credential", () => {
   });
 });
 
-/** Every way into git that a clone's own directory offers. */
-const PLANT = `
+/** Every way to make git run a program through the clone. */
+const plantScript = `
 cat > "$EVIL" <<END
 #!/bin/sh
 env >> '$EVIL.ran'
@@ -228,7 +228,7 @@ for hook in pre-commit prepare-commit-msg commit-msg post-commit pre-push post-i
   cp "$EVIL" hooks/$hook
 done
 set -e
-${CHANGE}
+${change}
 echo '* filter=planted' > .gitattributes
 git config filter.planted.clean "env >> '$EVIL.filtered'; cat"
 git config core.fsmonitor "$EVIL"

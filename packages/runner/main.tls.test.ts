@@ -2,10 +2,10 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { runnerExit } from "@concierge/protocol";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { RUNNER_EXIT } from "./index.ts";
 import { FakeConcierge, type Tls } from "./testing/concierge.ts";
-import { type Bundle, bundleRunner, NODES, Turn } from "./testing/runner.ts";
+import { type Bundle, bundleRunner, nodeVersions, Turn } from "./testing/runner.ts";
 
 let bundle: Bundle;
 let directory: string;
@@ -20,7 +20,7 @@ afterAll(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** A certificate for this name, signed by itself, and how a runner is made to trust it. */
+/** A self-signed certificate for this name, and the variables that make a runner trust it. */
 function certify(name: string): { tls: Tls; trust: Record<string, string> } {
   const key = join(directory, "key.pem");
   const cert = join(directory, `${name}.pem`);
@@ -34,25 +34,25 @@ function certify(name: string): { tls: Tls; trust: Record<string, string> } {
 }
 
 describe("over TLS", () => {
-  test.each(NODES)("a turn reaches Concierge, on %s", async (_, node) => {
+  test.each(nodeVersions)("a turn reaches Concierge on %s", async (_, node) => {
     const { tls, trust } = certify("localhost");
     await using concierge = await FakeConcierge.start(tls);
     await using turn = new Turn(bundle, concierge, "seq 1 100000", { node, variables: trust });
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.done);
+    expect(await turn.launch().exited).toBe(runnerExit.done);
     expect(concierge.text("stdout").endsWith("\n99999\n100000\n")).toBe(true);
     expect(concierge.end).toMatchObject({ reason: "exited", exitCode: 0 });
   });
 
   test.each([
-    ["whose certificate nobody has signed for", "localhost", false],
-    ["with another's certificate", "elsewhere.test", true],
-  ])("nothing is said to a server %s", async (_, name, isTrusted) => {
+    ["with an untrusted certificate", "localhost", false],
+    ["with a certificate for another name", "elsewhere.test", true],
+  ])("nothing is sent to a server %s", async (_, name, isTrusted) => {
     const { tls, trust } = certify(name);
     await using concierge = await FakeConcierge.start(tls);
     const limits = { maxDurationMs: 600, timings: { giveUpMs: 400 } };
     const variables = isTrusted ? trust : {};
     await using turn = new Turn(bundle, concierge, "echo hello", { ...limits, variables });
-    expect(await turn.launch().exited).toBe(RUNNER_EXIT.gaveUp);
+    expect(await turn.launch().exited).toBe(runnerExit.gaveUp);
     expect(concierge.posts).toEqual([]);
   });
 });

@@ -1,26 +1,22 @@
-import { CONFIG_VARIABLE, parseLaunchConfig, type TurnConfig } from "./config.ts";
-import { messageOf } from "./errors.ts";
-import { RUNNER_EXIT } from "./protocol.ts";
-import { type Interruption, runTurn } from "./turn.ts";
+import { runnerExit, variables } from "@concierge/protocol";
+import { messageOf } from "./process/errors.ts";
+import { parseLaunchConfig, type TurnConfig } from "./turn/config.ts";
+import { type Interruption, runTurn } from "./turn/turn.ts";
 
-/*
- * Nothing here or in what is imported imports a module of Node's. An `import` reads all that a module exports, and of
- * Node 24's `node:http` that loads undici, which takes longer than Node's own start. `getBuiltinModule` does not.
- */
 process.exit(await main());
 
 async function main(): Promise<number> {
   let config: TurnConfig;
   try {
-    config = parseLaunchConfig(process.env[CONFIG_VARIABLE]);
+    config = parseLaunchConfig(process.env[variables.launchConfig]);
   } catch (error) {
     console.error(`concierge runner: ${messageOf(error)}`);
-    return RUNNER_EXIT.badConfig;
+    return runnerExit.badConfig;
   }
   return runTurn(config, interruption());
 }
 
-/** Whoever signals the runner stops the turn; a bug in it must not leave the agent running. */
+/** A signal stops the turn. So does a bug in the runner, which must not leave the agent running. */
 function interruption(): Promise<Interruption> {
   return new Promise((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {

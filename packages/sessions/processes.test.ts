@@ -8,17 +8,17 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { limits } from "@concierge/core";
-import { release } from "@concierge/core/verbs";
-import { physicalName } from "@concierge/local";
-import { createVercelProvider } from "@concierge/provider";
+import { release } from "@concierge/core/session/release";
+import { physicalName } from "@concierge/dev";
+import { createVercelProvider } from "@concierge/provider-vercel";
 import { createDynamoStore } from "@concierge/store";
 import { type SandboxApi, type SandboxApiOptions, startSandboxApi } from "vercel-sandbox-local";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Engine, startDynalite } from "../../test/fixtures/dynamodb.ts";
-import type { GuestOrder } from "./fixtures/testing/guest.ts";
+import { type Engine, startDynalite } from "../../test/testing/dynamodb.ts";
 import { SandboxSessionManager, type SandboxSessionManagerConfig } from "./index.ts";
+import type { GuestOrder } from "./testing/guest.ts";
 
-const program = fileURLToPath(new URL("./fixtures/testing/guest.ts", import.meta.url));
+const program = fileURLToPath(new URL("./testing/guest.ts", import.meta.url));
 const tableName = physicalName("Table");
 const controlToken = "control";
 const alice = { userId: "alice", sessionKey: "default" };
@@ -61,7 +61,7 @@ const managerOf = (over: Partial<SandboxSessionManagerConfig> = {}) =>
 
 interface Guest {
   child: ChildProcessByStdio<Writable, Readable, null>;
-  /** It has loaded all it needs, and waits for the word. */
+  /** Everything is loaded, and it waits for the signal. */
   ready: Promise<unknown>;
   go(): void;
   got: Promise<{ name: string; sessionId: string; origin: string }>;
@@ -93,7 +93,7 @@ async function end({ child }: Guest): Promise<void> {
   await exited;
 }
 
-/** One that goes through it all first leaves what was compiled to the others. */
+/** A first run leaves its compile cache to the others. */
 async function compile(): Promise<void> {
   const { child } = startGuest();
   child.stdin.end();
@@ -113,7 +113,7 @@ async function stats(): Promise<Stats> {
 const creates = async () => (await stats()).routes.createSandbox?.requests ?? 0;
 
 describe("fifty processes", () => {
-  it("that want one session at once get one sandbox, which was made once", async () => {
+  it("that want one session at once get one sandbox, created once", async () => {
     await openSandboxes({ latency: { createMs: 500 } });
     await compile();
     const all = Array.from({ length: 50 }, startGuest);
@@ -129,7 +129,7 @@ describe("fifty processes", () => {
 });
 
 describe("a process that is killed in the middle of its create", () => {
-  it("is not waited for longer than a create may take, and leaves nothing behind", async () => {
+  it("is waited for no longer than a create may take, and leaves nothing behind", async () => {
     await openSandboxes({ latency: { createMs: 3000 } });
     const victim = startGuest();
     await victim.ready;
@@ -139,7 +139,7 @@ describe("a process that is killed in the middle of its create", () => {
     const { store, provider } = parts();
     expect((await store.getSession("alice", "default"))?.sandbox).toMatchObject({ state: "creating" });
 
-    // By this one's clock nobody can be making it any more.
+    // By this clock no create can still be under way.
     const { clock, store: laterStore } = parts(clockAhead(limits.longestCreateMs + 1000));
     const later = managerOf({ clock, store: laterStore });
     await expect
@@ -151,7 +151,7 @@ describe("a process that is killed in the middle of its create", () => {
 
     const metrics = { count: () => {} };
     await release({ store: laterStore, provider, clock, metrics }, { ...alice, epoch: session?.epoch ?? 0 });
-    // As the reaper does: what may have come into being under a name that was given up.
+    // As the reaper does: sandboxes that may exist under a name that was given up.
     for (const { name } of await store.listSlots()) {
       await provider.remove(name);
       await store.deleteSlot(name);
@@ -163,7 +163,7 @@ describe("a process that is killed in the middle of its create", () => {
 });
 
 describe("two hundred users", () => {
-  it("share twenty sandboxes: each gets one, and never are there more than twenty", async () => {
+  it("share twenty sandboxes: each gets one, and there are never more than twenty", async () => {
     await openSandboxes({ limits: { maxSandboxes: 20 } });
     const managers = Array.from({ length: 4 }, () => managerOf({ poolMax: 20 }));
     const users = Array.from({ length: 200 }, (_, i) => `user-${i}`);
@@ -177,7 +177,7 @@ describe("two hundred users", () => {
           names.add(sandbox.name);
         } catch (error) {
           failures.push(error);
-          // Those who are under way come to their end; nobody else begins.
+          // Running ones finish; no new ones start.
           users.length = 0;
         }
       }
@@ -187,7 +187,7 @@ describe("two hundred users", () => {
     expect(failures).toEqual([]);
     expect(names.size).toBe(200);
     const { routes, running } = await stats();
-    // One more than twenty would have been a 429, which the SDK asks again after.
+    // More than twenty would have been a 429, which the SDK retries.
     expect(routes.createSandbox).toEqual({ requests: 200, statuses: { 200: 200 } });
     expect(running).toBe(20);
     expect(await parts().store.listSlots()).toHaveLength(20);

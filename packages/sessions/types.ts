@@ -1,55 +1,66 @@
 import type {
+  AcquireDeps,
   Clock,
+  Execution,
+  ExecutionResult,
   FlagReader,
+  Health,
   Ids,
   Metrics,
   Origin,
   Provider,
-  RoomDeps,
   SandboxRef,
   Session,
   SessionName,
-  Sessions,
   Store,
 } from "@concierge/core";
 
-/** A session with its sandbox, as it was when it was given out. */
+/** A session with its sandbox, as of the moment it was returned. */
 export interface SandboxSession extends SessionName {
   sandbox: SandboxRef;
   epoch: number;
-  /** How the sandbox was come by this time. */
+  /** How the sandbox was acquired this time. */
   origin: Origin;
   startedAt: number;
   expiresAt: number;
 }
 
-/** A store and a provider are enough; the rest has defaults. */
-export interface SandboxSessionManagerConfig extends Partial<RoomDeps["config"]> {
+/** A store and a provider are required; everything else has defaults. */
+export interface SandboxSessionManagerConfig extends Partial<AcquireDeps["config"]> {
   store: Store;
   provider: Provider;
   clock?: Clock;
   ids?: Pick<Ids, "claim">;
   flags?: FlagReader;
   metrics?: Metrics;
-  /** How much time there is for what is asked; without a limit where nothing is said. */
+  /** The time left for a request; unlimited by default. */
   timeLeftMs?: () => number;
-  /** Rooms outlive the process that gave them out: `shutdown` leaves them to the reaper. */
+  /** Sandboxes outlive this process: `shutdown` leaves them to the reaper. */
   keepOnShutdown?: boolean;
 }
 
 export interface SessionOptions {
-  /** Until when it must last; as long as idle ones are kept, where nothing is said. */
+  /** How long the sandbox must last; by default as long as idle ones are kept. */
   until?: number;
   onProgress?: (step: string, detail: string) => Promise<void>;
 }
 
-/** Keeps each guest's room, remembers the key, and books another without the guest noticing when the old one is gone. */
-export interface ISandboxSessionManager extends Sessions {
-  /** The session's sandbox, ready: the same where it still is, another where it is not. Many at once get one. */
+/** Gives each session a sandbox that stays the same across requests, and replaces it when it is lost. */
+export interface ISandboxSessionManager {
+  /** The session's sandbox, ready: the same one if it still exists, otherwise another. Concurrent callers get one. */
   getOrCreateSession(name: SessionName, options?: SessionOptions): Promise<SandboxSession>;
-  /** Whether its sandbox can be used as it is. */
+  /** Whether the sandbox can be used as it is. */
   isSessionValid(name: SessionName): Promise<boolean>;
-  /** Pushes its expiry out, never past the plan's end, and keeps it for so long though nobody uses it. */
+  /** `unknown` if the provider does not answer. Never throws for that. */
+  checkHealth(name: SessionName): Promise<Health>;
+  /** Extends the sandbox's life, at most to the plan's maximum, and keeps it that long even if it is idle. */
   extendSession(name: SessionName, durationMs?: number): Promise<Session>;
+  /** Gives up the sandbox. False if a turn holds the session. */
+  invalidateSession(name: SessionName): Promise<boolean>;
+  /** Records what is installed in the sandbox, if that is unknown or has changed. */
+  refreshEnvironment(name: SessionName): Promise<void>;
+  /** Runs a command in the sandbox. Creates sandbox and session if needed, unless the session `mustExist`. */
+  exec(name: SessionName, execution: Execution, options?: { mustExist: boolean }): Promise<ExecutionResult>;
+  /** Refuses further requests, and gives up the sandboxes it handed out that no turn holds. */
   shutdown(): Promise<void>;
 }

@@ -5,18 +5,18 @@ import type { Item } from "./items.ts";
 
 export type Attributes = Record<string, AttributeValue>;
 
-/** In metadata a key may be `constructor`, by which marshalling tells what an object is: of a map it does not ask. */
+/** Metadata becomes a `Map`: `marshall` reads `constructor` of objects, which can be a user's metadata key. */
 export function toAttributes(fields: Item): Attributes {
   const { metadata } = fields;
-  const asked = metadata ? { ...fields, metadata: new Map(Object.entries(metadata)) } : fields;
-  return marshall(asked, { removeUndefinedValues: true });
+  const safe = metadata ? { ...fields, metadata: new Map(Object.entries(metadata)) } : fields;
+  return marshall(safe, { removeUndefinedValues: true });
 }
 
 export function fromAttributes(attributes: Attributes): Item {
   return unmarshall(attributes);
 }
 
-/** What an expression's placeholders stand for; the table refuses a list of none. */
+/** The names and values of an expression. DynamoDB refuses empty ones. */
 export function placeholders({ names, values }: Pick<Condition, "names" | "values">) {
   return {
     ...(Object.keys(names).length > 0 && { ExpressionAttributeNames: names }),

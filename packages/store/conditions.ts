@@ -1,6 +1,6 @@
 import type { SessionGuard, Status, TaskGuard, WarmSandbox } from "@concierge/core";
 
-/** Part of a condition: an expression with what its placeholders stand for. */
+/** An expression with its names and values. */
 export interface Condition {
   expression: string;
   names: Record<string, string>;
@@ -9,15 +9,15 @@ export interface Condition {
 
 export const isThere: Condition = { expression: "attribute_exists(pk)", names: {}, values: {} };
 
-/** The item is not there, and never was: a put that must not overwrite. */
+/** For a put that must not overwrite. */
 export const isAbsent: Condition = { expression: "attribute_not_exists(pk)", names: {}, values: {} };
 
 /**
- * TTL only tidies up, days late:
+ * DynamoDB deletes expired items days later, so every condition compares `expiresAt` itself:
  *
- *   written          expiresAt            deleted by the table
+ *   written          expiresAt            deleted by DynamoDB
  *   ───┬────────────────┬──────────────────────┬───────►
- *      │ there          │ as good as gone      │ gone
+ *      │ exists         │ treated as missing   │ missing
  */
 export const isAbsentOrExpired = (now: number): Condition => ({
   expression: "attribute_not_exists(pk) OR expiresAt <= :now",
@@ -31,14 +31,14 @@ const notExpired = (now: number): Condition => ({
   values: { ":now": now },
 });
 
-/** A warm sandbox is still in the state it was seen in: of all who want it, one finds it so. */
+/** The warm sandbox is still in the state that was read. Of concurrent writers one wins. */
 export const isWarm = (state: WarmSandbox["state"]): Condition => ({
   expression: "#state = :state",
   names: { "#state": "state" },
   values: { ":state": state },
 });
 
-/** The version that was seen is the one that is there; none, where none was. */
+/** The stored version is the one that was read. 0 means that there was none. */
 export const versionIs = (version: number): Condition =>
   version === 0
     ? isAbsent
@@ -48,7 +48,7 @@ export const versionIs = (version: number): Condition =>
         values: { ":version": version },
       };
 
-/** The turn is this one and its status one of these; the rest only where the guard says so. */
+/** The turn and the status match, and everything else that the guard names. */
 export function taskAllows(guard: TaskGuard, now: number): Condition {
   const state = { "#state": "state", "#status": "status" };
   const statuses = Object.fromEntries(guard.status.map((status, i) => [`:status${i}`, status]));
@@ -114,9 +114,8 @@ export function taskAllows(guard: TaskGuard, now: number): Condition {
 }
 
 /**
- * The lease is exactly the one that was seen, its `at` included, and the epoch too: whoever renewed, took or
- * released it since makes this write lose. A guard for no lease also holds where there is no session, or one that
- * has expired.
+ * The lease is exactly the one that was read, including its `at`, and so is the epoch. The write loses if another process
+ * renewed, took or released the lease in between. A guard for no lease also holds if the session is missing or expired.
  */
 export function sessionAllows(guard: SessionGuard, now: number): Condition {
   const parts: Condition[] = [];
@@ -128,7 +127,7 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
     });
   }
   if (guard.lease) {
-    // Field by field: not every engine compares maps.
+    // Field by field, because not every engine compares maps.
     parts.push({
       expression: "lease.taskId = :leaseTask AND lease.turn = :leaseTurn AND lease.#at = :leaseAt",
       names: { "#at": "at" },
@@ -199,7 +198,7 @@ export const isDue = (shard: string, now: number): Condition => ({
   values: { ":shard": shard, ":now": now },
 });
 
-/** Of one user's sessions, by the table's own key. */
+/** Filters sessions by user, with the table's key. */
 export const isSessionOf = (userId: string): Condition => ({
   expression: "begins_with(pk, :sessions)",
   names: {},
@@ -212,7 +211,7 @@ export const isNotDeleted: Condition = {
   values: {},
 };
 
-/** By the copy of the status that the index has; items from before version 3 have none, and are looked at themselves. */
+/** Filters by the index's copy of the status. Items before version 3 have none; the caller checks those. */
 export const mayHaveStatus = (status: Status): Condition => ({
   expression: "(#status = :status OR attribute_not_exists(#status))",
   names: { "#status": "status" },

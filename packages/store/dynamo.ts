@@ -52,10 +52,10 @@ import {
 import { createTable } from "./table.ts";
 import type { UpdateParts } from "./update.ts";
 
-/** More than a pool may ever be asked to hold. */
+/** More than any configured pool. */
 const warmMax = 1000;
 
-/** The store on DynamoDB. */
+/** The `Store` on one DynamoDB table. A lost condition is an outcome, not an error. */
 export function createDynamoStore(options: {
   client: DynamoDBClient;
   tableName: string;
@@ -127,7 +127,7 @@ export function createDynamoStore(options: {
 
     async putPrompt(taskId, position, prompt, expiresAt) {
       const item = { ...position, prompt, expiresAt, ttl: ttlOf(expiresAt) };
-      await table.putAnyway({ ...item, ...keyOf.prompt(taskId, position) });
+      await table.putUnconditionally({ ...item, ...keyOf.prompt(taskId, position) });
     },
 
     async getPrompt(taskId, position) {
@@ -148,7 +148,7 @@ export function createDynamoStore(options: {
         prompts.push(...read.filter(({ turn }) => turn < beforeTurn));
         const last = page.items.at(-1);
         if (!page.more || !last) return prompts;
-        // The next key there could be after the last that was read.
+        // The smallest possible key after the last one.
         sk = `${String(last.sk)} `;
       }
     },
@@ -174,7 +174,7 @@ export function createDynamoStore(options: {
           }),
           ...(set.expiresAt !== undefined && { ttl: ttlOf(set.expiresAt) }),
         },
-        // Any other guard holds of none but a session that is there, with all of this.
+        // Every other guard fails for a missing session, so only this one can create it.
         ...(guard.lease === null &&
           guard.epoch === undefined && {
             setOnce: {
@@ -198,7 +198,7 @@ export function createDynamoStore(options: {
       const page = await table.listOwned(ownerOf.sessions(userId), {
         limit,
         filter: isNotDeleted,
-        ...(after !== undefined && { after: placeOf(userId, after) }),
+        ...(after !== undefined && { after: indexKeyOf(userId, after) }),
       });
       return { items: page.items.map(readSession), next: page.next };
     },
@@ -231,7 +231,7 @@ export function createDynamoStore(options: {
     },
 
     async putSlot(slot) {
-      await table.putAnyway({ ...slot, ...keyOf.slot(slot.name) });
+      await table.putUnconditionally({ ...slot, ...keyOf.slot(slot.name) });
     },
 
     async deleteSlot(name) {
@@ -244,16 +244,16 @@ export function createDynamoStore(options: {
     },
 
     async putReapCursor(cursor) {
-      await table.putAnyway({ ...keyOf.reapCursor, cursor });
+      await table.putUnconditionally({ ...keyOf.reapCursor, cursor });
     },
 
-    async getBase() {
+    async getBaseSnapshot() {
       const item = await table.get(keyOf.base);
       return item && readBase(item);
     },
 
-    async putBase(base, seen) {
-      return (await table.put({ ...base, ...keyOf.base }, versionIs(seen))).won;
+    async putBaseSnapshot(base, readVersion) {
+      return (await table.put({ ...base, ...keyOf.base }, versionIs(readVersion))).won;
     },
 
     async addUsage(day, userId, counters, expiresAt) {
@@ -278,7 +278,7 @@ export function createDynamoStore(options: {
     },
 
     async putFlags(flags) {
-      await table.putAnyway({ ...keyOf.flags, flags });
+      await table.putUnconditionally({ ...keyOf.flags, flags });
     },
 
     async getKey(id) {
@@ -317,7 +317,7 @@ function readIdempotency({ requestHash, taskId, turn, expiresAt }: Item): Idempo
   };
 }
 
-/** A counter's attribute: apart from the item's own names, whatever it is called. */
+/** Keeps counters apart from the item's own attributes. */
 const counterPrefix = "n_";
 
 function prefixed(counters: Readonly<Record<string, number>>): Record<string, number> {
@@ -330,12 +330,12 @@ function readUsage({ day, userId, ...rest }: Item): UsageRecord {
   return { day: String(day), userId: String(userId), counters: Object.fromEntries(counters) };
 }
 
-/** Where a list of sessions goes on: its cursor is the place of the last one. */
-function placeOf(userId: string, ownedAt: string) {
+/** The index key of the session that a cursor names. */
+function indexKeyOf(userId: string, ownedAt: string) {
   return { ...keyOf.session(userId, ownedAt.slice(ownedAt.indexOf("#") + 1)), ownedAt };
 }
 
-/** An item that is no longer due leaves the index. */
+/** An item that is no longer due leaves the index with its shard. */
 function withShard(remove: readonly string[]): readonly string[] {
   return remove.includes("dueAt") ? [...remove, "dueShard"] : remove;
 }

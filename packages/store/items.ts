@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import {
-  type Base,
-  baseSchema,
+  type BaseSnapshot,
+  baseSnapshotSchema,
   type EventRecord,
   type Key,
   keySchema,
@@ -18,14 +18,14 @@ import {
 } from "@concierge/core";
 import { assertReadable } from "./version.ts";
 
-/** What an item has beside its fields: its keys, its places in the indexes, and when the table may drop it. */
+/** Attributes that are not fields: keys, index attributes, expiry and version. */
 const housekeeping = ["pk", "sk", "owner", "ownedAt", "dueShard", "status", "ttl", "schema"] as const;
 
 export type Item = Record<string, unknown>;
 
 const shards = 4;
 
-/** What is due, by kind. Sessions that no turn has stand apart, so that the least recently used is found by one look. */
+/** Idle sessions have their own shards, so that one query finds the least recently used. */
 export type DueKind = "TASK" | "SESSION" | "IDLE";
 
 export const keyOf = {
@@ -38,7 +38,7 @@ export const keyOf = {
   session: (userId: string, key: string) => ({ pk: `SESSION#${userId}#${key}`, sk: "SESSION" }),
   key: (id: string) => ({ pk: `KEY#${id}`, sk: "KEY" }),
   warm: (name: string) => ({ pk: `WARM#${name}`, sk: "WARM" }),
-  /** All in one partition, so that one consistent query sees them all. */
+  /** In one partition, so that one consistent query reads them all. */
   slot: (name: string) => ({ pk: slotsPartition, sk: `${slotPrefix}${name}` }),
   usage: (day: string, userId: string) => ({ pk: usagePartition(day), sk: `${usagePrefix}${userId}` }),
   base: { pk: "BASE", sk: "BASE" },
@@ -48,7 +48,7 @@ export const keyOf = {
 } as const;
 
 export const slotsPartition = "SLOTS";
-/** Slots before version 3 had numbers (`SLOT#`); they count no more, and the reaper writes those that are missing. */
+/** Slots before version 3 were numbered (`SLOT#`). They no longer count; the reaper writes the missing ones. */
 export const slotPrefix = "NAME#";
 export const usagePartition = (day: string) => `USAGE#${day}`;
 export const usagePrefix = "USER#";
@@ -83,16 +83,16 @@ export function recordItem(taskId: string, record: EventRecord, expiresAt: numbe
 export function warmItem(warm: WarmSandbox): Item & { pk: string; sk: string } {
   const { name, createdAt, expiresAt, state } = warm;
   const listed = { owner: ownerOf.warm, ownedAt: ownedSince(createdAt, name) };
-  // A claimed one leaves the list: looking for one to claim costs what there is to claim.
+  // A claimed sandbox leaves the index, so that a search reads only what can be claimed.
   return { ...warm, ...keyOf.warm(name), ...(state !== "claimed" && listed), ttl: ttlOf(expiresAt) };
 }
 
-/** A place in a list that is ordered by time, for what has no id that is. */
+/** A sort key by time, for items whose ids do not sort by time. */
 export function ownedSince(at: number, name: string): string {
   return `${digits(at, 15)}#${name}`;
 }
 
-/** An item of any version that can be understood here. */
+/** Parses an item of any readable version. */
 const readAs =
   <T>(schema: { parse(fields: Item): T }) =>
   (item: Item): T => {
@@ -104,13 +104,13 @@ export const readWarm = readAs<WarmSandbox>(warmSchema);
 export const readTask = readAs<Task>(taskSchema);
 export const readSession = readAs<Session>(sessionSchema);
 export const readSlot = readAs<Slot>(slotSchema);
-export const readBase = readAs<Base>(baseSchema);
+export const readBase = readAs<BaseSnapshot>(baseSnapshotSchema);
 export const readKey = readAs<Key>(keySchema);
 
-/** Records are many and large, and only ever written here: they are not parsed again. */
+/** Not parsed by a schema: records are many and large, and only this code writes them. */
 export const readRecord = (item: Item): EventRecord => fieldsOf(item) as unknown as EventRecord;
 
-/** Spreads what is due over a few partitions, each for itself in order. */
+/** Spreads due items over a few index partitions, each ordered by time. */
 export function dueShardOf(kind: DueKind, id: string): string {
   const [byte = 0] = createHash("sha256").update(id).digest();
   return `${kind}#${byte % shards}`;
@@ -124,7 +124,6 @@ export function ttlOf(expiresAt: number): number {
   return Math.ceil(expiresAt / 1000);
 }
 
-/** Ids by the keys that an index has of them. */
 export function taskIdOf({ pk }: Item): string {
   return String(pk).slice("TASK#".length);
 }
@@ -134,7 +133,7 @@ export function sessionNameOf({ pk }: Item): { userId: string; key: string } {
   return { userId, key };
 }
 
-/** A turn's progress stands before its output, and numbers sort as numbers do. */
+/** A turn's progress sorts before its output. Numbers are padded, so that they sort numerically. */
 function recordSort({ turn, kind, seq }: RecordPosition): string {
   return `RECORD#${digits(turn, 6)}#${kind === "progress" ? 0 : 1}#${digits(seq, 15)}`;
 }

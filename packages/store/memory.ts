@@ -1,5 +1,5 @@
 import {
-  type Base,
+  type BaseSnapshot,
   type Clock,
   type EventRecord,
   type Flags,
@@ -20,7 +20,7 @@ import {
   type WarmSandbox,
 } from "@concierge/core";
 
-/** The store without a table, for simulations: the same contract, held to by the same suite. */
+/** The `Store` in memory, for unit tests and simulations. It passes the same contract suite. */
 export function createMemoryStore({ clock }: { clock: Clock }): Store {
   const tasks = new Map<string, Task>();
   const sessions = new Map<string, Session>();
@@ -32,7 +32,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
   const slots = new Map<string, Slot>();
   let reapCursor: string | undefined;
   const usage = new Map<string, UsageRecord>();
-  let base: Base | undefined;
+  let base: BaseSnapshot | undefined;
   let flags: Flags = {};
 
   const live = <T extends { expiresAt: number }>(item: T | undefined): T | undefined =>
@@ -148,7 +148,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
           session.userId === userId && session.expiresAt > clock.now() && session.deletedAt === undefined,
       );
       const { items, next } = pageOf(
-        mine.map((session) => ({ id: placeOf(session), session })),
+        mine.map((session) => ({ id: sortKeyOf(session), session })),
         limit,
         after,
       );
@@ -199,12 +199,12 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       reapCursor = cursor;
     },
 
-    async getBase() {
+    async getBaseSnapshot() {
       return copy(base);
     },
 
-    async putBase(changed, seen) {
-      if ((base?.version ?? 0) !== seen) return false;
+    async putBaseSnapshot(changed, readVersion) {
+      if ((base?.version ?? 0) !== readVersion) return false;
       base = copy(changed);
       return true;
     },
@@ -299,8 +299,8 @@ function sessionAllows(
   return held?.taskId === lease.taskId && held.turn === lease.turn && held.at === lease.at;
 }
 
-/** Where a session stands in its user's list: by when it was made. */
-function placeOf({ createdAt, key }: Session): string {
+/** A session's sort key in its user's list. */
+function sortKeyOf({ createdAt, key }: Session): string {
   return `${String(createdAt).padStart(15, "0")}#${key}`;
 }
 
@@ -316,7 +316,7 @@ function pageOf<T extends { id: string }>(all: T[], limit: number, after: string
   return { items: copy(items), next: rest.length > limit ? items.at(-1)?.id : undefined };
 }
 
-/** A deep copy of plain data: several times faster than `structuredClone`, and simulations make millions of them. */
+/** A deep copy of plain data. Several times faster than `structuredClone`; simulations make millions of copies. */
 function copy<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
   if (value instanceof Uint8Array) return value.slice() as T;

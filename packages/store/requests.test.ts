@@ -1,13 +1,13 @@
 import { BatchGetItemCommand, type DynamoDBClient, QueryCommand } from "@aws-sdk/client-dynamodb";
 import type { Store } from "@concierge/core";
-import { physicalName } from "@concierge/local";
+import { physicalName } from "@concierge/dev";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type Engine, startDynalite } from "../../test/fixtures/dynamodb.ts";
-import { createFixture, manualClock } from "./contract/fixture.ts";
+import { type Engine, startDynalite } from "../../test/testing/dynamodb.ts";
 import { createDynamoStore } from "./dynamo.ts";
+import { createFixture, manualClock } from "./testing/contract/fixture.ts";
 
 const tasks = 3000;
-/** A megabyte of index entries, which DynamoDB reads for one request, is more than the test has: so many stand for it. */
+/** Simulates DynamoDB's page of one megabyte, which is more index entries than the test has. */
 const page = 500;
 
 let engine: Engine;
@@ -24,7 +24,7 @@ beforeAll(async () => {
   sent = [];
   const ended = { status: "succeeded", endedAt: 1, result: null } as const;
   for (let made = 0; made < tasks; made += 50) {
-    // The oldest of all is the one that runs.
+    // The oldest task is the running one.
     const batch = Array.from({ length: 50 }, (_, i) => {
       clock.advance(1);
       const isFirst = made + i === 0;
@@ -44,7 +44,7 @@ beforeEach(() => {
   sent = [];
 });
 
-/** Counts requests, and cuts pages that a limit does not cut. */
+/** Counts requests, and limits pages that have no limit. */
 function counting({ send }: DynamoDBClient): DynamoDBClient {
   const { client } = engine;
   const counted = async (command: { input: object }) => {
@@ -55,7 +55,7 @@ function counting({ send }: DynamoDBClient): DynamoDBClient {
   return { send: counted } as unknown as DynamoDBClient;
 }
 
-describe("a list of one in 3,000", () => {
+describe("listing one of 3,000 tasks", () => {
   it.each([
     ["by status", { status: "running" }],
     ["by session", { sessionKey: "first" }],
@@ -79,14 +79,14 @@ describe("a list of one in 3,000", () => {
     },
   );
 
-  it("takes two requests where nothing is looked for", async () => {
+  it("takes two requests without a filter", async () => {
     const { items, next } = await store.listTasks("alice", { limit: 50 });
     expect(items).toHaveLength(50);
     expect(next).toBeDefined();
     expect(sent).toEqual([QueryCommand.name, BatchGetItemCommand.name]);
   });
 
-  it("stops at the first page with enough of them", async () => {
+  it("stops at the first page with enough matches", async () => {
     const { items, next } = await store.listTasks("alice", { limit: 20, status: "succeeded" });
     expect(items).toHaveLength(20);
     expect(next).toBeDefined();
@@ -94,8 +94,8 @@ describe("a list of one in 3,000", () => {
   });
 });
 
-describe("what is due", () => {
-  it("takes a request for each shard, however much is due, and nothing that is due is passed over", async () => {
+describe("listing due tasks", () => {
+  it("takes one request per shard, independent of how much is due, and skips nothing", async () => {
     const first = await store.listDueTasks(due + tasks, 1000);
     expect(sent).toEqual(Array.from({ length: 4 }, () => QueryCommand.name));
     expect(first).toHaveLength(1000);
@@ -103,12 +103,12 @@ describe("what is due", () => {
     expect(new Set(first.map(({ userId }) => userId))).toEqual(new Set(["alice"]));
   });
 
-  it("takes as few where one is due", async () => {
+  it("takes as few requests if one task is due", async () => {
     expect(await store.listDueTasks(due, 1000)).toHaveLength(1);
     expect(sent).toHaveLength(4);
   });
 
-  it("goes on with the next once the first have moved", async () => {
+  it("returns the next tasks after the first ones have moved", async () => {
     const next = async () => (await store.listDueTasks(due + tasks, 100)).map(({ id }) => id);
     const first = await next();
     const guard = { turn: 1, status: ["succeeded", "running"] } as const;
@@ -116,7 +116,7 @@ describe("what is due", () => {
     const second = await next();
     expect(second).toHaveLength(100);
     expect(second.filter((id) => first.includes(id))).toEqual([]);
-    // Ids sort by time, as their due times here do.
+    // Ids sort by time, like the due times here.
     expect(first.every((id) => second.every((later) => id < later))).toBe(true);
   });
 });

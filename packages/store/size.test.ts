@@ -1,5 +1,5 @@
 import {
-  baseSchema,
+  baseSnapshotSchema,
   bounds,
   keySchema,
   limits,
@@ -13,25 +13,22 @@ import { describe, expect, it } from "vitest";
 import * as z from "zod/mini";
 import { recordItem } from "./items.ts";
 
-/** Half of what DynamoDB takes: room for what a write adds, and for what was not thought of. */
+/** Half of DynamoDB's limit, as a margin. */
 const itemMaxBytes = 200 * 1024;
 
-/** Keys, places in the indexes, version and expiry, beside the fields. */
+/** Keys, index attributes, version and expiry. */
 const housekeepingBytes = 1024;
-/** DynamoDB's own counts: a number, a list or a map, and each element of one. */
+/** DynamoDB's sizes of a number, of a list or map, and of each of its elements. */
 const numberBytes = 21;
 const collectionBytes = 3;
 const elementBytes = 1;
 
-describe("the largest size of an item, by its schema", () => {
-  it.each(Object.entries(storedSchemas()))(
-    "%s is under 200 KB, and every part has a bound",
-    (name, schema) => {
-      expect(boundOf(schema, name) + housekeepingBytes).toBeLessThan(itemMaxBytes);
-    },
-  );
+describe("the largest item of each schema", () => {
+  it.each(Object.entries(storedSchemas()))("%s is under 200 KB and every part is bounded", (name, schema) => {
+    expect(boundOf(schema, name) + housekeepingBytes).toBeLessThan(itemMaxBytes);
+  });
 
-  it("is not known of a text, a list or a record without a bound", () => {
+  it("has no known size if a string, list or record is unbounded", () => {
     expect(() => boundOf(z.object({ a: z.optional(z.string()) }), "x")).toThrow("x.a has no bound");
     expect(() => boundOf(z.array(z.int()), "x")).toThrow("x has no bound");
     expect(() => boundOf(z.record(z.enum(["a"]), z.int()), "x")).toThrow("x has no bound");
@@ -55,7 +52,7 @@ function largestBatches(): [string, OutputBatch["chunks"]][] {
   const { batchMaxBytes, batchMaxChunks } = limits;
   const at = 1_800_000_000_123;
   const share = Math.floor(batchMaxBytes / batchMaxChunks);
-  // What the api counts of an event is its JSON.
+  // The API counts an event by its JSON.
   const event = { kind: "tool_result", ok: false, text: "" } as const;
   const text = "x".repeat(share - JSON.stringify(event).length);
   return [
@@ -71,12 +68,12 @@ function storedSchemas(): Record<string, z.core.$ZodType> {
     "a session": sessionSchema,
     "a slot": slotSchema,
     "a warm sandbox": warmSchema,
-    "the base": baseSchema,
+    "the base": baseSnapshotSchema,
     "a key": keySchema,
   };
 }
 
-/** Those without a schema: what is in them is ours, but for names whose length is checked. */
+/** Items without a schema. Users control only names in them, whose length is checked. */
 function smallItems(): Record<string, object> {
   const counters = [
     "turns",
@@ -99,7 +96,7 @@ function smallItems(): Record<string, object> {
   };
 }
 
-/** The most bytes that a value of a schema may take. */
+/** The largest size of a value of a schema. */
 function boundOf(schema: z.core.$ZodType, path: string): number {
   const { maxBytes, maxItems } = bounds.get(schema) ?? {};
   if (maxBytes !== undefined) return maxBytes;
@@ -143,10 +140,10 @@ function items(maxItems: number | undefined, path: string): number {
   return maxItems;
 }
 
-/** The bytes that DynamoDB counts for a value. */
+/** DynamoDB's size of a value. */
 function sizeOf(value: unknown): number {
   if (typeof value === "string") return Buffer.byteLength(value);
-  // One byte for two digits, and one for the rest.
+  // One byte per two digits, plus one.
   if (typeof value === "number") return Math.ceil(String(value).length / 2) + 1;
   if (value instanceof Uint8Array) return value.length;
   if (Array.isArray(value)) return collectionBytes + sum(value.map((part) => elementBytes + sizeOf(part)));

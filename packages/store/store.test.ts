@@ -1,10 +1,11 @@
 import { execFileSync } from "node:child_process";
-import { physicalName } from "@concierge/local";
+import { physicalName } from "@concierge/dev";
 import { describe, expect, it } from "vitest";
-import { type Engine, startDynalite, startDynamoDbLocal } from "../../test/fixtures/dynamodb.ts";
-import { manualClock, type OpenStore, storeContract } from "./contract/index.ts";
+import { type Engine, startDynalite, startDynamoDbLocal } from "../../test/testing/dynamodb.ts";
 import { createDynamoStore } from "./dynamo.ts";
 import { createMemoryStore } from "./memory.ts";
+import { manualClock, type OpenStore } from "./testing/contract/fixture.ts";
+import { storeContract } from "./testing/contract/store-contract.ts";
 
 storeContract("memory", async () => {
   const clock = manualClock();
@@ -18,7 +19,7 @@ if (hasJava()) {
 } else {
   console.error("JAVA IS MISSING: the store's contract was NOT run on AWS's DynamoDB Local.");
   describe("the store on AWS's DynamoDB Local", () => {
-    it.skipIf(!process.env.CI)("has Java to run on", () => expect.fail("CI needs Java for this suite"));
+    it.skipIf(!process.env.CI)("has Java", () => expect.fail("CI needs Java for this suite"));
   });
 }
 

@@ -18,11 +18,12 @@ import { schemaVersion } from "./version.ts";
 
 export type Key = { pk: string; sk: string };
 
-/** The most keys that one request takes, and the most requests that one page of a list takes. */
+/** DynamoDB's limit of keys per request. */
 const batchGetMax = 100;
+/** Requests per page of a list. */
 const listRequestsMax = 4;
 
-/** What the store does to the one table: one item a write, each under a condition; reads that decide are consistent. */
+/** Access to the table. Every write is one item, and reads that decisions depend on are consistent. */
 export function createTable(options: { client: DynamoDBClient; tableName: string; clock: Clock }) {
   const { client, tableName: TableName, clock } = options;
 
@@ -33,7 +34,7 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return item && isLive(item, clock.now()) ? item : undefined;
   };
 
-  /** An engine may not tell what a lost write lost to, so it is read; by then it may have gone on, which is as good. */
+  /** A lost write returns the current item. It is read afterwards, because not every engine returns it with the error. */
   const conditionally = async (key: Key, write: () => Promise<Item>): Promise<Outcome<Item>> => {
     try {
       return { won: true, item: await write() };
@@ -63,8 +64,8 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
   };
 
   /**
-   * The newest of an owner's items, after one of them: the index has their keys and what lists are filtered by, the table
-   * has the items. A bounded number of requests: `next` is where the list goes on, also where few items passed the filter.
+   * A page of an owner's items, newest first. The index has the keys and the filter attributes, the table the items. Makes
+   * a bounded number of requests, so a filtered page can be short, or even empty, and still have a `next`.
    */
   const listOwned = async (
     owner: string,
@@ -77,7 +78,7 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
         IndexName: "owner",
         ...(filter && { filter }),
         ScanIndexForward: false,
-        // A filtered page reads a whole megabyte of index entries, thousands of them, for one request.
+        // Without a limit, one request filters a megabyte of index entries, which are thousands.
         ...(!filter && { Limit: limit + 1 }),
         ...(start && { ExclusiveStartKey: start }),
       });
@@ -91,7 +92,7 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return { items, next: last === undefined ? undefined : String(last) };
   };
 
-  /** Many items by their keys, in that order, without those that are gone. */
+  /** Items by their keys, in that order, without missing ones. */
   const getAll = async (keys: readonly Key[]): Promise<Item[]> => {
     const found = new Map<string, Item>();
     for (let from = 0; from < keys.length; from += batchGetMax) {
@@ -108,7 +109,7 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return inOrder.filter((item) => item !== undefined && isLive(item, clock.now())) as Item[];
   };
 
-  /** What is due, the longest due first: a page of each shard, with the keys that the index has. */
+  /** Due items, longest due first, with the attributes of the index. One page per shard. */
   const listDue = async (
     kinds: readonly DueKind[],
     now: number,
@@ -135,7 +136,7 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return { items, more: next !== undefined };
   };
 
-  /** All of a partition whose sort keys begin so, as it is now. */
+  /** All items of a partition whose sort keys have this prefix. */
   const readAll = async (pk: string, prefix: string): Promise<Item[]> => {
     const items: Item[] = [];
     let start: Attributes | undefined;
@@ -150,11 +151,11 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return items.filter((item) => isLive(item, clock.now()));
   };
 
-  /** Adds to numbers, whether the item is there or not. */
+  /** Adds to numbers; creates the item if needed. */
   const addUp = (key: Key, parts: UpdateParts): Promise<Item> => sendUpdate(key, parts);
 
-  /** What is last put, stays. */
-  const putAnyway = async (item: Item & Key): Promise<void> => {
+  /** Last write wins. */
+  const putUnconditionally = async (item: Item & Key): Promise<void> => {
     await client.send(new PutItemCommand({ TableName, Item: toAttributes(versioned(item)) }));
   };
 
@@ -165,7 +166,7 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return fromAttributes(Attributes);
   };
 
-  /** One page, and where the next begins. */
+  /** One page, and the start of the next. */
   const query = async (
     key: Condition,
     { filter, ...input }: { filter?: Condition } & Partial<QueryCommandInput>,
@@ -182,7 +183,7 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return { items: Items.map(fromAttributes), next: LastEvaluatedKey };
   };
 
-  return { get, put, putAnyway, update, addUp, remove, listOwned, listDue, readRange, readAll };
+  return { get, put, putUnconditionally, update, addUp, remove, listOwned, listDue, readRange, readAll };
 }
 
 function conditional(condition: Condition) {

@@ -3,14 +3,14 @@ import type { Condition } from "./conditions.ts";
 
 export interface UpdateParts {
   set: Record<string, unknown>;
-  /** Set only where the item has none. */
+  /** Set only if the item does not have the attribute. */
   setOnce?: Record<string, unknown>;
   append?: Record<string, unknown>;
   add?: Record<string, number>;
   remove?: readonly string[];
 }
 
-/** An UpdateItem's expressions; names are given as they are, and quoted here. */
+/** Builds the expressions of an UpdateItem. Every attribute name becomes a placeholder. */
 export function buildUpdate(parts: UpdateParts, condition?: Condition) {
   const names: Record<string, string> = { ...condition?.names };
   const values: Record<string, unknown> = { ...condition?.values };

@@ -2,17 +2,17 @@ import { readFileSync } from "node:fs";
 import { type AttributeValue, GetItemCommand, PutItemCommand } from "@aws-sdk/client-dynamodb";
 import { unmarshall } from "@aws-sdk/util-dynamodb";
 import { type Store, statuses, type Task } from "@concierge/core";
-import { physicalName } from "@concierge/local";
+import { physicalName } from "@concierge/dev";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Engine, startDynalite } from "../../test/fixtures/dynamodb.ts";
+import { type Engine, startDynalite } from "../../test/testing/dynamodb.ts";
 import { createDynamoStore } from "./dynamo.ts";
 import { SchemaVersionError, schemaVersion } from "./version.ts";
 
 type RawItem = Record<string, AttributeValue>;
 
-/** A table as version 1 left it in the middle of its work: one task in each status, and all that goes with them. */
+/** A table as version 1 left it: one task in each status, with its sessions and records. */
 const before: RawItem[] = JSON.parse(
-  readFileSync(new URL("./fixtures/items-v1.json", import.meta.url), "utf8"),
+  readFileSync(new URL("./testing/items-v1.json", import.meta.url), "utf8"),
   (key, value) => (key === "B" ? Buffer.from(value, "base64") : value),
 );
 const user = "user-1";
@@ -51,26 +51,26 @@ async function taskThatIs(status: Task["state"]["status"]): Promise<Task> {
   return found;
 }
 
-describe("items of the version before", () => {
+describe("items of an earlier version", () => {
   beforeAll(() => write(before));
 
-  it("are read, each status of a task and each state of a sandbox among them", async () => {
+  it("are read in every status of a task and every state of a sandbox", async () => {
     const found = await tasks();
     expect(new Set(found.map(({ state }) => state.status))).toEqual(new Set(statuses));
     const { items: sessions } = await store.listSessions(user, { limit: 50 });
     expect(new Set(sessions.map(({ sandbox }) => sandbox?.state))).toEqual(
       new Set(["ready", "releasing", undefined]),
     );
-    // Slots had numbers then. They count no more: the reaper writes those of sandboxes that are there.
+    // Numbered slots of version 1 no longer count. The reaper writes the missing ones.
     expect(await store.listSlots()).toEqual([]);
     expect(await store.getFlags()).toEqual({ ENABLE_HEALTH_PROBE: "50%" });
     expect((await store.listKeys({ limit: 10 })).items).toHaveLength(1);
     expect(await store.listUsage("2026-11-01")).toHaveLength(1);
-    // A claimed one was listed then, and is not taken for one that is to be had.
+    // Version 1 listed claimed sandboxes. They must not be offered again.
     expect(await store.listWarm()).toEqual([]);
   });
 
-  it("have their output and their prompts read to the end", async () => {
+  it("keep their output and prompts", async () => {
     const { id, turn } = await taskThatIs("succeeded");
     const { records } = await store.readRecords(id, { turn: 1, kind: "progress", seq: 0 }, turn);
     const said = records.flatMap((record) =>
@@ -82,7 +82,7 @@ describe("items of the version before", () => {
     expect(await store.readPrompts(id, 2)).toEqual([{ turn: 1, prompt: "echo succeeded" }]);
   });
 
-  it("go on under this version's writes, and say so", async () => {
+  it("get the current version when they are written", async () => {
     const { id } = await taskThatIs("running");
     expect((await rawTask(id)).schema).toBeUndefined();
     const outcome = await store.changeTask(
@@ -95,19 +95,22 @@ describe("items of the version before", () => {
   });
 });
 
-describe("items of the version after", () => {
-  const later = before.map((item) => ({ ...knowingMore(item), schema: { N: String(schemaVersion + 1) } }));
+describe("items of the next version", () => {
+  const later = before.map((item) => ({
+    ...withUnknownFields(item),
+    schema: { N: String(schemaVersion + 1) },
+  }));
 
   beforeAll(() => write(later));
 
-  it("are read as far as they are known here", async () => {
+  it("are read without their unknown fields", async () => {
     const read = await Promise.all((await tasks()).map(({ id }) => store.getTask(id)));
     expect(read.length).toBeGreaterThan(8);
     expect(JSON.stringify(read)).not.toContain("later");
     expect((await store.listSessions(user, { limit: 50 })).items.length).toBeGreaterThan(5);
   });
 
-  it("keep what only the version after knows when this one writes them", async () => {
+  it("keep their unknown fields when this version writes them", async () => {
     const { id } = await taskThatIs("queued");
     const outcome = await store.changeTask(
       id,
@@ -122,18 +125,18 @@ describe("items of the version after", () => {
   });
 });
 
-it("an item of a version further off is refused, with what to do", async () => {
+it("an item two versions ahead is refused with instructions", async () => {
   const [item] = before.filter(({ sk }) => sk?.S === "TASK");
   const id = item?.id?.S ?? "";
   await write([{ ...item, schema: { N: String(schemaVersion + 2) } }]);
   await expect(store.getTask(id)).rejects.toThrow(SchemaVersionError);
-  await expect(store.getTask(id)).rejects.toThrow(`is of schema version ${schemaVersion + 2}`);
+  await expect(store.getTask(id)).rejects.toThrow(`has schema version ${schemaVersion + 2}`);
 });
 
-/** The same with one field more in every map that has fields: a version that knows more. */
-function knowingMore(item: RawItem): RawItem {
+/** The item with one more field in every map, as a later version could write it. */
+function withUnknownFields(item: RawItem): RawItem {
   const more = (value: AttributeValue, name: string): AttributeValue => {
-    if (value.M) return { M: dictionaries.has(name) ? value.M : knowingMore(value.M) };
+    if (value.M) return { M: dictionaries.has(name) ? value.M : withUnknownFields(value.M) };
     if (value.L) return { L: value.L.map((element) => more(element, name)) };
     return value;
   };
@@ -141,5 +144,5 @@ function knowingMore(item: RawItem): RawItem {
   return { ...Object.fromEntries(known), later: { S: "known later" } };
 }
 
-/** Whose names are the data. */
+/** Maps whose names are data. */
 const dictionaries: ReadonlySet<string> = new Set(["steps", "metadata", "versions", "flags"]);

@@ -1,14 +1,13 @@
 /**
- * The version of what this code writes, on every item. While a deploy rolls out, or back, the code before and the code
- * after it work on the same items, so each reads what the other wrote:
+ * The version that this code writes on every item. During a deploy or a rollback, old and new code share the table, so
+ * each must read the other's items:
  *
- *   version n-1 knows less: what it did not write is optional here
- *   version n+1 knows more: what is not known here is dropped where it is read, and left in the item
+ *   version n-1 has fewer fields: fields that it did not write are optional
+ *   version n+1 has more fields: unknown fields are dropped on read and kept in the item
  *
- * A field is therefore only ever added, and one that must outlive a write by the version before is an attribute of its
- * own, not part of a map that is written whole. What adds a status, a state or a kind of message comes in two deploys:
- * the first reads it, the second writes it. An item of a version further off is refused, before it is half understood.
- * Items without one were written before there were versions, and are of the first.
+ * So fields are only added. A field that must survive a write by the previous version is its own attribute, not part of a
+ * map that is written as a whole. A new status, state or kind of message takes two deploys: the first reads it, the second
+ * writes it. Items of other versions are refused. Items without a version are of version 1.
  */
 export const schemaVersion = 3;
 
@@ -22,6 +21,6 @@ export class SchemaVersionError extends Error {
 export function assertReadable({ schema = 1, pk }: Record<string, unknown>): void {
   if (typeof schema === "number" && schema >= oldestReadable && schema <= newestReadable) return;
   throw new SchemaVersionError(
-    `${String(pk)} is of schema version ${String(schema)}; this code, of version ${schemaVersion}, reads ${oldestReadable} to ${newestReadable}: deploy the versions between one after the other.`,
+    `${String(pk)} has schema version ${String(schema)}, but this code (version ${schemaVersion}) reads ${oldestReadable} to ${newestReadable}. Deploy the versions in between one after the other.`,
   );
 }

@@ -16,15 +16,15 @@ import { openStore } from "./sandbox/store.ts";
 import { createWorld } from "./sandbox/world.ts";
 
 export interface SandboxApi {
-  /** Where it listens, with no path: `http://127.0.0.1:4321`. */
+  /** Without a path, for example `http://127.0.0.1:4321`. */
   url: string;
   isolation: Isolation;
-  /** Stops every sandbox, keeps the files of the persistent ones, and frees the port. */
+  /** Stops all sandboxes, snapshots the persistent ones, and frees the port. */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Vercel's Sandbox API on loopback. */
+/** Starts Vercel's Sandbox API on loopback. */
 export async function startSandboxApi(given: SandboxApiOptions): Promise<SandboxApi> {
   const options = resolveOptions(given);
   const isolation = chooseIsolation(options);
@@ -37,7 +37,7 @@ export async function startSandboxApi(given: SandboxApiOptions): Promise<Sandbox
   const server = createHttpServer({
     options,
     faults,
-    // The more special paths first: `sessions` and `snapshots` stand where a name may.
+    // Session routes first: `sessions` and `snapshots` would also match as sandbox names.
     routes: [...sessionRoutes(world, schemas), ...sandboxRoutes(world, schemas)],
     control: controlRoutes(world, faults),
     sandboxOfSession: (id) => store.sandboxes.get(store.sessions.get(id)?.sandboxId ?? "")?.name,
@@ -54,7 +54,7 @@ export async function startSandboxApi(given: SandboxApiOptions): Promise<Sandbox
 
   let closing: Promise<void> | undefined;
   async function shutDown(): Promise<void> {
-    // No answers from here on: what a request still starts, `stopAll` would not see.
+    // Close connections first. A request that arrives later could start a sandbox that `stopAll` does not see.
     server.close();
     server.closeAllConnections();
     await stopAll(world);
@@ -76,7 +76,8 @@ function listen(server: Server, { port, host }: ResolvedOptions): Promise<void> 
 
 function chooseIsolation({ isolation, onLog }: ResolvedOptions): Isolation {
   if (isolation !== "none" && bwrapWorks()) return "bwrap";
-  if (isolation === "bwrap") throw new Error("bubblewrap is not installed, or may not make user namespaces");
+  if (isolation === "bwrap")
+    throw new Error("bubblewrap is not installed, or user namespaces are not allowed");
   const warning = "NOT ISOLATED: sandboxes are plain processes that can reach this machine's files";
   process.stderr.write(`vercel-sandbox-local: ${warning}\n`);
   onLog(warning);

@@ -2,26 +2,26 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { type SandboxApi, type SandboxApiOptions, startSandboxApi } from "./index.ts";
 
-const HELP = `Vercel's Sandbox API on loopback, for the real @vercel/sandbox SDK.
+const help = `Runs Vercel's Sandbox API on loopback, for the real @vercel/sandbox SDK.
 
 Usage: vercel-sandbox-local [options]
 
   --port <number>           port to listen on (default: a free one)
-  --data-dir <path>         where sandboxes and snapshots are kept (default: .vercel-sandbox-local)
-  --max-sandboxes <number>  sandboxes that may run at once (default: 2000)
+  --data-dir <path>         directory for sandboxes and snapshots (default: .vercel-sandbox-local)
+  --max-sandboxes <number>  most sandboxes that run at once (default: 2000)
   --isolation <mode>        auto, bwrap or none (default: auto)
-  --control-token <token>   turn on the control routes, under this token
+  --control-token <token>   enable the control routes with this bearer token
   --json                    print one line of JSON when ready
-  --help                    print this
+  --help                    print this text
 `;
 
-const EXIT_USAGE = 2;
+const exitUsage = 2;
 
 export async function main(args: string[]): Promise<void> {
   const parsed = parse(args);
-  if ("problem" in parsed) return fail(parsed.problem, EXIT_USAGE);
+  if ("problem" in parsed) return fail(parsed.problem, exitUsage);
   if (parsed.help) {
-    process.stdout.write(HELP);
+    process.stdout.write(help);
     return;
   }
   let api: SandboxApi;
@@ -105,7 +105,7 @@ function greeting({ url, isolation }: SandboxApi): string {
   const local = { token: "local", teamId: "team_local", projectId: "prj_local", fetch: localFetch("${url}") };
   const sandbox = await Sandbox.create(local);
 
-Ctrl-C stops every sandbox and ends it.
+Press Ctrl-C to stop all sandboxes and exit.
 `;
 }
 

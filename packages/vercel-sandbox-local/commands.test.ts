@@ -12,13 +12,13 @@ import {
   sh,
   spawnApi,
   temporaryDirectory,
-} from "./fixture.ts";
+} from "./testing/api.ts";
 
-const SIGKILLED = 137;
-const SIGTERMED = 143;
+const sigkillExit = 137;
+const sigtermExit = 143;
 
 describe("a command that is waited for", () => {
-  test("answers its exit code and both of its outputs", async () => {
+  test("returns its exit code, stdout and stderr", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const finished = await sandbox.runCommand("sh", ["-c", "echo out; echo err >&2; exit 3"]);
@@ -28,7 +28,7 @@ describe("a command that is waited for", () => {
     expect(finished.durationMs).toBeGreaterThanOrEqual(0);
   });
 
-  test("has the sandbox's environment, its own over it, and nothing of the API's", async () => {
+  test("gets the sandbox's variables and its own, but none of the API's", async () => {
     process.env.SECRET_OF_THE_API = "leaked";
     await using service = await openService();
     const sandbox = await service.create({ persistent: false, env: { A: "sandbox", B: "sandbox" } });
@@ -39,7 +39,7 @@ describe("a command that is waited for", () => {
     expect(lines.join("\n")).not.toContain("leaked");
   });
 
-  test("runs where it is told to, from the working directory on", async () => {
+  test("runs in the given directory, relative to the working directory", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     await sandbox.mkDir("sub");
@@ -48,13 +48,13 @@ describe("a command that is waited for", () => {
     expect(finished.cwd).toBe("/vercel/sandbox/sub");
   });
 
-  localTest("its status there is not known")("in a directory that is not there is a 400", async () => {
+  localTest("Vercel's status is not known")("in a missing directory is a 400", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     expect((await refusedWith(sandbox.runCommand({ cmd: "pwd", cwd: "nowhere" }))).status).toBe(400);
   });
 
-  localTest("its exit code there is not known")("that cannot be found ends with 127", async () => {
+  localTest("Vercel's exit code is not known")("that cannot be found exits with 127", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const finished = await sandbox.runCommand("no-such-program");
@@ -62,7 +62,7 @@ describe("a command that is waited for", () => {
     expect(await finished.stderr()).toContain("command not found");
   });
 
-  localTest("the limit there is not known")("whose argument is too long ends with 126", async () => {
+  localTest("Vercel's limit is not known")("with an argument that is too long exits with 126", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const finished = await sandbox.runCommand("echo", ["x".repeat(200_000)]);
@@ -70,20 +70,20 @@ describe("a command that is waited for", () => {
     expect(await finished.stderr()).toContain("E2BIG");
   });
 
-  test("with sudo runs all the same", async () => {
+  test("runs with sudo", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     expect((await sandbox.runCommand({ cmd: "true", sudo: true })).exitCode).toBe(0);
   });
 
-  test("is killed at its own timeout", async () => {
+  test("is killed at its timeout", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const finished = await sandbox.runCommand("sleep", ["1000"], { timeoutMs: 100 });
-    expect(finished.exitCode).toBe(SIGKILLED);
+    expect(finished.exitCode).toBe(sigkillExit);
   });
 
-  test("streams its output as it comes", async () => {
+  test("streams its output while it runs", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const stdout = new PassThrough();
@@ -97,7 +97,7 @@ describe("a command that is waited for", () => {
 });
 
 describe("a detached command", () => {
-  test("answers at once, and can be found and waited for by its id", async () => {
+  test("returns at once and can be found and awaited by its id", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const script = "until [ -e go ]; do sleep 0.02; done; exit 4";
@@ -111,7 +111,7 @@ describe("a detached command", () => {
     expect((await sandbox.getCommand(command.cmdId)).exitCode).toBe(4);
   });
 
-  test("has logs to follow while it runs, and the same ones afterwards", async () => {
+  test("has the same logs while it runs and afterwards", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const script = "echo one; until [ -e go ]; do sleep 0.02; done; echo two >&2";
@@ -125,16 +125,16 @@ describe("a detached command", () => {
     expect(await (await sandbox.getCommand(command.cmdId)).output("both")).toBe("one\ntwo\n");
   });
 
-  test("that is not there is a 404", async () => {
+  test("that does not exist is a 404", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     expect((await refusedWith(sandbox.getCommand("cmd_none"))).status).toBe(404);
   });
 
-  test("gets the signal it is sent, with all of its group", async () => {
+  test("gets signals together with its process group", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
-    // A shell that has forked and not yet become sleep would swallow the signal.
+    // Wait for the exec: a forked shell that is not yet `sleep` would ignore the signal.
     const script = 'trap "exit 5" TERM; sleep 1000 & until grep sleep /proc/$!/comm; do :; done; wait';
     const command = await sandbox.runCommand({ cmd: "sh", args: ["-c", script], detached: true });
     for await (const { data } of command.logs()) if (data.includes("sleep")) break;
@@ -143,7 +143,7 @@ describe("a detached command", () => {
     await eventually(async () => !(await sh(sandbox, "ps -eo args")).includes("sleep 1000"));
   });
 
-  test("that ignores SIGTERM is ended by SIGKILL", async () => {
+  test("that ignores SIGTERM ends with SIGKILL", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const script = 'trap "echo ignored" TERM; echo ready; while :; do sleep 0.02; done';
@@ -154,18 +154,18 @@ describe("a detached command", () => {
     }
     expect((await sandbox.getCommand(command.cmdId)).exitCode).toBeNull();
     await command.kill("SIGKILL");
-    expect((await command.wait()).exitCode).toBe(SIGKILLED);
+    expect((await command.wait()).exitCode).toBe(sigkillExit);
   });
 
-  test("without a trap ends with 128 and the signal's number", async () => {
+  test("without a trap exits with 128 plus the signal number", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const command = await sandbox.runCommand({ cmd: "sleep", args: ["1000"], detached: true });
     await command.kill();
-    expect((await command.wait()).exitCode).toBe(SIGTERMED);
+    expect((await command.wait()).exitCode).toBe(sigtermExit);
   });
 
-  test("that has ended can be killed again without harm", async () => {
+  test("that has ended can be killed again", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const command = await sandbox.runCommand({ cmd: "true", detached: true });
@@ -174,7 +174,7 @@ describe("a detached command", () => {
     expect((await sandbox.getCommand(command.cmdId)).exitCode).toBe(0);
   });
 
-  test("loses its streams and its waiters when the sandbox stops", async () => {
+  test("ends its streams and waits with an error when the sandbox stops", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const command = await sandbox.runCommand({
@@ -201,7 +201,7 @@ describe("a detached command", () => {
 });
 
 describe("output", () => {
-  test("characters are whole, however they are written", async () => {
+  test("keeps characters whole when they are written byte by byte", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const code = `const b = Buffer.from("a€😀".repeat(50000));
@@ -209,11 +209,11 @@ describe("output", () => {
       const next = () => { if (i >= b.length) return; process.stdout.write(b.subarray(i, i += 4093), next); };
       next();`;
     const finished = await sandbox.runCommand("node", ["-e", code]);
-    // Not toBe: a difference would print all of it.
+    // `toBe` would print the whole text on a difference.
     expect((await finished.stdout()) === "a€😀".repeat(50_000)).toBe(true);
   });
 
-  test("nothing written before the exit is lost", async () => {
+  test("contains everything that was written before the exit", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const bytes = 3_000_000;
@@ -225,7 +225,7 @@ describe("output", () => {
     expect(await finished.stderr()).toBe("end\n");
   });
 
-  test("a daemon that holds the pipe does not hold the command", async () => {
+  test("ends with the command even if a daemon holds the pipe", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const silent = await sandbox.runCommand("sh", ["-c", "sleep 1000 & echo done"]);
@@ -239,7 +239,7 @@ describe("output", () => {
     expect(await chatty.stdout()).toContain("done");
   });
 
-  localTest("the limit there is not known")("over the limit is cut, and the log says so", async () => {
+  localTest("Vercel's limit is not known")("over the limit is cut and the log says so", async () => {
     await using service = await openService({ limits: { maxLogBytes: 1_000 } });
     const sandbox = await service.create({ persistent: false });
     const finished = await sandbox.runCommand("sh", ["-c", "head -c 500000 /dev/zero | tr '\\0' x"]);
@@ -248,7 +248,7 @@ describe("output", () => {
     expect(await finished.stderr()).toContain("log cut at 1000 bytes");
   });
 
-  localTest("it reads the API's memory")("of 50 MB, read or not, leaves the API's memory flat", async () => {
+  localTest("it reads the API's memory")("of 50 MB does not grow the API's memory", async () => {
     await using directory = await temporaryDirectory();
     await using api = await spawnApi(directory.path);
     const sandbox = await Sandbox.create({ ...api.credentials, persistent: false });
@@ -257,7 +257,7 @@ describe("output", () => {
       const script = "head -c 50000000 /dev/zero | tr '\\0' x";
       const command = await sandbox.runCommand({ cmd: "sh", args: ["-c", script], detached: true });
       await command.wait();
-      // Over plain HTTP: the SDK would keep the whole of it here.
+      // Plain HTTP: the SDK would buffer all of it in this process.
       const logs = await fetch(
         `${api.url}/api/v2/sandboxes/sessions/${sessionId}/cmd/${command.cmdId}/logs`,
         {
@@ -269,12 +269,12 @@ describe("output", () => {
       expect(read).toBeGreaterThan(50_000_000);
       return peakMemoryMb(api.pid);
     };
-    // The first time fills the heap up to where the collector starts.
+    // The first run grows the heap until the garbage collector starts.
     const first = await printAndRead();
     expect((await printAndRead()) - first).toBeLessThan(25);
   });
 
-  test("of a hundred commands at once stays with its command", async () => {
+  test("of a hundred concurrent commands is not mixed up", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const outputs = await Promise.all(
@@ -284,7 +284,7 @@ describe("output", () => {
   });
 });
 
-test("a file read and a log stream at once are both whole", async () => {
+test("a concurrent file read and log stream are both complete", async () => {
   await using service = await openService();
   const sandbox = await service.create({ persistent: false });
   await sh(sandbox, "head -c 2000000 /dev/urandom > big; sha256sum < big > sum");

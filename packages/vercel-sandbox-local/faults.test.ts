@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { Sandbox } from "@vercel/sandbox";
 import { describe, expect } from "vitest";
-import { eventually, localTest, openService, refusedWith, sh } from "./fixture.ts";
+import { eventually, localTest, openService, refusedWith, sh } from "./testing/api.ts";
 
 const controlTest = localTest("it needs the control routes");
 
 describe("faults", () => {
-  controlTest("a status is answered as often as it was told to be, and the SDK tries again", async () => {
+  controlTest("a status fault applies `count` times and the SDK retries", async () => {
     await using service = await openService();
     await service.fault({ route: "createSandbox", count: 2, effect: { type: "status", status: 503 } });
     const sandbox = await service.create({ persistent: false });
@@ -17,7 +17,7 @@ describe("faults", () => {
     });
   });
 
-  controlTest("a status comes with its code and headers, and nothing is done", async () => {
+  controlTest("a status fault has its code and headers and does nothing else", async () => {
     await using service = await openService();
     const headers = { "retry-after": "21" };
     await service.fault({
@@ -25,28 +25,34 @@ describe("faults", () => {
       path: "/sandboxes$",
       effect: { type: "status", status: 429, code: "slow_down", headers },
     });
-    // The SDK does not wait longer than 20 seconds.
+    // The SDK waits at most 20 seconds.
     expect(await refusedWith(service.create())).toEqual({ status: 429, code: "slow_down" });
     expect((await service.stats()).running).toBe(0);
   });
 
-  controlTest("a dropped connection did nothing", async () => {
+  controlTest("a dropped request has no effect", async () => {
     await using service = await openService();
     await service.fault({ route: "createSandbox", count: 3, effect: { type: "drop" } });
     await expect(service.create({ name: "dropped" })).rejects.toThrow();
     expect((await Sandbox.list(service.credentials)).sandboxes).toEqual([]);
   });
 
-  controlTest("a create whose answer was lost has made its sandbox, and the retry is told so", async () => {
-    await using service = await openService();
-    await service.fault({ route: "createSandbox", effect: { type: "commitLate", drop: true } });
-    expect(await refusedWith(service.create({ name: "lost" }))).toEqual({ status: 400, code: "bad_request" });
-    const found = await Sandbox.get({ ...service.credentials, name: "lost" });
-    expect(found.status).toBe("running");
-  });
+  controlTest(
+    "a create whose response is lost created the sandbox, and the retry reports that it exists",
+    async () => {
+      await using service = await openService();
+      await service.fault({ route: "createSandbox", effect: { type: "commitLate", drop: true } });
+      expect(await refusedWith(service.create({ name: "lost" }))).toEqual({
+        status: 400,
+        code: "bad_request",
+      });
+      const found = await Sandbox.get({ ...service.credentials, name: "lost" });
+      expect(found.status).toBe("running");
+    },
+  );
 
   controlTest(
-    "a command whose answer was lost has started, and the SDK's retry starts it again",
+    "a command whose response is lost has started, and the SDK's retry starts it again",
     async () => {
       await using service = await openService();
       const sandbox = await service.create({ persistent: false });
@@ -62,7 +68,7 @@ describe("faults", () => {
   );
 
   controlTest(
-    "a command whose answer is late runs while its caller still waits, or has given up",
+    "a command whose response is late runs while its caller waits or after it gave up",
     async () => {
       await using service = await openService();
       const sandbox = await service.create({ persistent: false });
@@ -78,29 +84,29 @@ describe("faults", () => {
     },
   );
 
-  controlTest("by a sandbox's name meets its create and its sessions, and no other sandbox's", async () => {
+  controlTest("a fault for a sandbox's name affects its create and its sessions only", async () => {
     await using service = await openService();
-    const before = await service.create({ name: "theirs-1", persistent: false });
-    await service.fault({ sandbox: "^theirs-", count: 100, effect: { type: "status", status: 418 } });
-    const mine = await service.create({ name: "mine", persistent: false });
-    expect(await sh(mine, "echo mine")).toBe("mine");
-    expect(await refusedWith(service.create({ name: "theirs-2" }))).toMatchObject({ status: 418 });
+    const before = await service.create({ name: "faulty-1", persistent: false });
+    await service.fault({ sandbox: "^faulty-", count: 100, effect: { type: "status", status: 418 } });
+    const other = await service.create({ name: "other", persistent: false });
+    expect(await sh(other, "echo other")).toBe("other");
+    expect(await refusedWith(service.create({ name: "faulty-2" }))).toMatchObject({ status: 418 });
     expect(await refusedWith(before.runCommand("true"))).toMatchObject({ status: 418 });
-    const named = { ...service.credentials, name: "theirs-1" };
+    const named = { ...service.credentials, name: "faulty-1" };
     expect(await refusedWith(Sandbox.get(named))).toMatchObject({ status: 418 });
   });
 
-  controlTest("that hang break when the faults are cleared", async () => {
+  controlTest("hanging requests fail when the faults are cleared", async () => {
     await using service = await openService();
     await service.fault({ route: "createSandbox", effect: { type: "hang" } });
     const created = service.create({ name: "late", persistent: false });
     await eventually(async () => (await service.stats()).routes.createSandbox?.requests === 1);
     await service.clearFaults();
-    // The SDK tries again what broke.
+    // The SDK retries.
     expect((await created).name).toBe("late");
   });
 
-  controlTest("a hang never answers, and a delay answers late", async () => {
+  controlTest("a hang never answers and a delay answers late", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     await service.fault({ route: "stopSession", effect: { type: "hang" } });
@@ -112,7 +118,7 @@ describe("faults", () => {
     expect(performance.now() - before).toBeGreaterThan(140);
   });
 
-  controlTest("a fault with a token meets only the caller that has it", async () => {
+  controlTest("a fault with a token affects only callers with that token", async () => {
     await using service = await openService();
     await service.fault({ token: "unlucky", count: 100, effect: { type: "status", status: 400 } });
     const unlucky = Sandbox.list({ ...service.credentials, token: "unlucky" });
@@ -120,7 +126,7 @@ describe("faults", () => {
     expect((await Sandbox.list(service.credentials)).sandboxes).toEqual([]);
   });
 
-  controlTest("an answer that is cut was still done: at the end of a chunk, or in the middle", async () => {
+  controlTest("a request whose response is cut still took effect", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const session = sandbox.currentSession();
@@ -150,7 +156,7 @@ describe("faults", () => {
     });
   });
 
-  controlTest("a status can come with a page that is not the API's", async () => {
+  controlTest("a status fault can answer with an HTML page", async () => {
     await using service = await openService();
     await service.fault({ effect: { type: "status", status: 404, page: "<html>" } });
     expect(await refusedWith(Sandbox.list(service.credentials))).toEqual({ status: 404, code: undefined });
@@ -164,7 +170,7 @@ describe("faults", () => {
     expect((await service.create({ persistent: false })).status).toBe("running");
   });
 
-  controlTest("the control routes want their own token, and are not there without one", async () => {
+  controlTest("the control routes need their own token and are disabled without one", async () => {
     await using service = await openService();
     for (const token of ["", "token", "controlled"]) {
       expect((await control(service.url, token, "GET", "/stats")).status).toBe(403);
@@ -174,7 +180,7 @@ describe("faults", () => {
     expect((await control(without.url, "control", "GET", "/stats")).status).toBe(404);
   });
 
-  controlTest("a fault that makes no sense is refused with 400", async () => {
+  controlTest("an invalid fault is a 400", async () => {
     await using service = await openService();
     const response = await control(service.url, "control", "POST", "/faults", {
       effect: { type: "explode" },
@@ -184,7 +190,7 @@ describe("faults", () => {
 });
 
 describe("latencies", () => {
-  controlTest("creating and stopping take as long as they are told to", async () => {
+  controlTest("creating and stopping take the configured time", async () => {
     await using service = await openService({ latency: { createMs: 300 } });
     const before = performance.now();
     const sandbox = await service.create({ persistent: false });
@@ -195,7 +201,7 @@ describe("latencies", () => {
     expect(performance.now() - stopping).toBeGreaterThan(290);
   });
 
-  controlTest("an install takes that long at least, other commands do not, and a kill ends it", async () => {
+  controlTest("an install takes at least the configured time and a kill ends it", async () => {
     await using service = await openService({ latency: { installMs: 60_000 } });
     const sandbox = await service.create({ persistent: false });
     await sandbox.writeFiles([{ path: "/tmp/bin/npm", content: "#!/bin/sh\ntrue", mode: 0o755 }]);
@@ -213,7 +219,7 @@ describe("latencies", () => {
 });
 
 describe("limits", () => {
-  controlTest("one sandbox over the most is a 429 with a Retry-After, until one has ended", async () => {
+  controlTest("one sandbox over the limit is a 429 with Retry-After until another ends", async () => {
     await using service = await openService({ limits: { maxSandboxes: 2, retryAfterSeconds: 30 } });
     const first = await service.create({ persistent: false });
     await service.create({ persistent: false });
@@ -225,7 +231,7 @@ describe("limits", () => {
     expect((await service.create({ persistent: false })).status).toBe("running");
   });
 
-  controlTest("the SDK waits out a short Retry-After and gets its sandbox", async () => {
+  controlTest("the SDK waits for a short Retry-After and gets its sandbox", async () => {
     await using service = await openService({ limits: { maxSandboxes: 1, retryAfterSeconds: 1 } });
     const first = await service.create({ persistent: false });
     const second = service.create({ persistent: false });
@@ -234,7 +240,7 @@ describe("limits", () => {
     expect((await second).status).toBe("running");
   });
 
-  controlTest("a resume counts as a sandbox too", async () => {
+  controlTest("a resume counts towards the limit", async () => {
     await using service = await openService({ limits: { maxSandboxes: 1, retryAfterSeconds: 30 } });
     const first = await service.create();
     await first.stop();
@@ -244,7 +250,7 @@ describe("limits", () => {
 });
 
 describe("tokens", () => {
-  controlTest("a call without a token, or with a wrong one, is a 403", async () => {
+  controlTest("a call with a missing or wrong token is a 403", async () => {
     await using service = await openService({ tokens: ["right"] });
     const wrong = Sandbox.create({ ...service.credentials, token: `wrong-${randomUUID()}` });
     expect((await refusedWith(wrong)).status).toBe(403);
@@ -253,7 +259,7 @@ describe("tokens", () => {
     expect(right.status).toBe("running");
   });
 
-  controlTest("a path that is no route is a 404", async () => {
+  controlTest("an unknown path is a 404", async () => {
     await using service = await openService();
     const response = await fetch(`${service.url}/api/v9/nothing`, { headers: { authorization: "Bearer x" } });
     expect(response.status).toBe(404);

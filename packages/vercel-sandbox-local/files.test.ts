@@ -4,10 +4,10 @@ import { createGzip } from "node:zlib";
 import type { Sandbox } from "@vercel/sandbox";
 import { type Header, pack } from "tar-stream";
 import { describe, expect, test } from "vitest";
-import { localTest, openService, refusedWith, type Service, sh } from "./fixture.ts";
+import { localTest, openService, refusedWith, type Service, sh } from "./testing/api.ts";
 
 describe("through the SDK", () => {
-  test("files are written with their modes, into directories that were not there", async () => {
+  test("files are written with their modes into new directories", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     await sandbox.writeFiles([
@@ -20,7 +20,7 @@ describe("through the SDK", () => {
     expect(await sandbox.readFileToBuffer({ path: "/tmp/absolute" })).toEqual(Buffer.from([0, 255, 10]));
   });
 
-  test("a file is replaced whole, shorter or longer", async () => {
+  test("a file is replaced by a shorter or a longer one", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     for (const content of ["long content", "short", "x".repeat(3_000_000)]) {
@@ -30,21 +30,21 @@ describe("through the SDK", () => {
     }
   });
 
-  test("a file that is not there reads as null", async () => {
+  test("a missing file reads as null", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     expect(await sandbox.readFile({ path: "none" })).toBeNull();
     expect(await sandbox.readFile({ path: "none/in/none" })).toBeNull();
   });
 
-  test("a relative path is read from the directory that is named", async () => {
+  test("a relative path is resolved against the given directory", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     await sandbox.writeFiles([{ path: "sub/file", content: "here" }]);
     expect(String(await sandbox.readFileToBuffer({ path: "file", cwd: "/vercel/sandbox/sub" }))).toBe("here");
   });
 
-  test("the SDK's file system works on it", async () => {
+  test("the SDK's `fs` works", async () => {
     await using service = await openService();
     const { fs } = await service.create({ persistent: false });
     await fs.mkdir("dir");
@@ -57,8 +57,8 @@ describe("through the SDK", () => {
     expect(await fs.exists("dir")).toBe(false);
   });
 
-  localTest("its answer there is not known")(
-    "a directory and a fifo cannot be read or written as files",
+  localTest("Vercel's response is not known")(
+    "a directory and a FIFO cannot be read or written",
     async () => {
       await using service = await openService();
       const sandbox = await service.create({ persistent: false });
@@ -71,27 +71,24 @@ describe("through the SDK", () => {
   );
 });
 
-const rawTest = localTest("the SDK would not send it");
+const rawTest = localTest("the SDK does not send it");
 
-describe("what the SDK would not send", () => {
-  rawTest(
-    "a link that a sandboxed process made leads to the sandbox's file, not the host's",
-    async ({ skip }) => {
-      await using service = await openService();
-      if (service.isolation === "none") skip("there is no namespace");
-      const sandbox = await service.create({ persistent: false });
-      await sh(sandbox, "ln -s /etc/passwd link; ln -s / root; ln -s /root/.profile home");
-      const passwd = String(await sandbox.readFileToBuffer({ path: "link" }));
-      expect(passwd).toContain("vercel-sandbox");
-      expect(passwd).toBe(`${await sh(sandbox, "cat /etc/passwd")}\n`);
-      expect(await sandbox.readFileToBuffer({ path: "home" })).toBeNull();
-      await sandbox.writeFiles([{ path: "root/tmp/through-link", content: "inside" }]);
-      expect(await sh(sandbox, "cat /tmp/through-link")).toBe("inside");
-      expect((await refusedWith(sandbox.writeFiles([{ path: "link", content: "x" }]))).status).toBe(400);
-    },
-  );
+describe("requests that the SDK does not send", () => {
+  rawTest("a symlink made in a sandbox leads to the sandbox's file, not the host's", async ({ skip }) => {
+    await using service = await openService();
+    if (service.isolation === "none") skip("there is no namespace");
+    const sandbox = await service.create({ persistent: false });
+    await sh(sandbox, "ln -s /etc/passwd link; ln -s / root; ln -s /root/.profile home");
+    const passwd = String(await sandbox.readFileToBuffer({ path: "link" }));
+    expect(passwd).toContain("vercel-sandbox");
+    expect(passwd).toBe(`${await sh(sandbox, "cat /etc/passwd")}\n`);
+    expect(await sandbox.readFileToBuffer({ path: "home" })).toBeNull();
+    await sandbox.writeFiles([{ path: "root/tmp/through-link", content: "inside" }]);
+    expect(await sh(sandbox, "cat /tmp/through-link")).toBe("inside");
+    expect((await refusedWith(sandbox.writeFiles([{ path: "link", content: "x" }]))).status).toBe(400);
+  });
 
-  rawTest("a path that climbs ends at the sandbox's own root", async () => {
+  rawTest("a path with `..` ends at the sandbox's root", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const climbing = "../../../../../../../../etc/shadow";
@@ -99,15 +96,15 @@ describe("what the SDK would not send", () => {
   });
 
   const bad: [string, Partial<Header> & { name: string }][] = [
-    ["climbs", { name: "../../../../tmp/escaped" }],
-    ["climbs in the middle", { name: "a/../../../../../tmp/escaped" }],
+    ["contains `..`", { name: "../../../../tmp/escaped" }],
+    ["contains `..` in the middle", { name: "a/../../../../../tmp/escaped" }],
     ["is absolute", { name: "/tmp/escaped" }],
     ["is a symlink", { name: "link", type: "symlink", linkname: "/etc/passwd" }],
     ["is a hard link", { name: "link", type: "link", linkname: "/etc/passwd" }],
     ["is a device", { name: "device", type: "block-device", devmajor: 8, devminor: 0 }],
   ];
   for (const [what, header] of bad) {
-    rawTest(`a tar entry that ${what} is refused and leaves nothing`, async () => {
+    rawTest(`a tar entry that ${what} is refused and writes nothing`, async () => {
       await using service = await openService();
       const sandbox = await service.create({ persistent: false });
       const response = await upload(service, sandbox, await archive([header]));
@@ -118,7 +115,7 @@ describe("what the SDK would not send", () => {
     });
   }
 
-  rawTest("what is no gzip, no tar or cut short is refused with 400", async () => {
+  rawTest("an upload that is not a gzipped tar, or is truncated, is a 400", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const whole = await archive([{ name: "file" }], "content".repeat(1_000));
@@ -132,32 +129,29 @@ describe("what the SDK would not send", () => {
     expect(await sh(sandbox, "echo up")).toBe("up");
   });
 
-  rawTest(
-    "an upload over a limit is refused with 413, packed, unpacked, per file and by number",
-    async () => {
-      const limits = {
-        maxUploadBytes: 50_000,
-        maxUnpackedBytes: 300_000,
-        maxEntryBytes: 200_000,
-        maxEntries: 3,
-      };
-      await using service = await openService({ limits });
-      const sandbox = await service.create({ persistent: false });
-      const bomb = [{ name: "a" }, { name: "b" }, { name: "c" }];
-      const cases = [
-        await archive([{ name: "random" }], Buffer.from(crypto.getRandomValues(new Uint8Array(60_000)))),
-        await archive(bomb, "x".repeat(150_000)),
-        await archive([{ name: "large" }], "x".repeat(250_000)),
-        await archive([...bomb, { name: "d" }], "x"),
-      ];
-      for (const [index, body] of cases.entries()) {
-        expect((await upload(service, sandbox, body)).status, String(index)).toBe(413);
-      }
-      expect((await upload(service, sandbox, await archive([{ name: "fine" }], "x"))).status).toBe(200);
-    },
-  );
+  rawTest("an upload over a limit of size or number is a 413", async () => {
+    const limits = {
+      maxUploadBytes: 50_000,
+      maxUnpackedBytes: 300_000,
+      maxEntryBytes: 200_000,
+      maxEntries: 3,
+    };
+    await using service = await openService({ limits });
+    const sandbox = await service.create({ persistent: false });
+    const bomb = [{ name: "a" }, { name: "b" }, { name: "c" }];
+    const cases = [
+      await archive([{ name: "random" }], Buffer.from(crypto.getRandomValues(new Uint8Array(60_000)))),
+      await archive(bomb, "x".repeat(150_000)),
+      await archive([{ name: "large" }], "x".repeat(250_000)),
+      await archive([...bomb, { name: "d" }], "x"),
+    ];
+    for (const [index, body] of cases.entries()) {
+      expect((await upload(service, sandbox, body)).status, String(index)).toBe(413);
+    }
+    expect((await upload(service, sandbox, await archive([{ name: "fine" }], "x"))).status).toBe(200);
+  });
 
-  rawTest("a command's id that is a path is not found", async () => {
+  rawTest("a command id that is a path is not found", async () => {
     await using service = await openService();
     const { sessionId } = (await service.create({ persistent: false })).currentSession();
     for (const id of ["..%2Fsession", "..%2F..%2F..%2Fsandboxes%2Fx", "%00"]) {
@@ -168,7 +162,7 @@ describe("what the SDK would not send", () => {
     }
   });
 
-  rawTest("a JSON body over the limit is a 413, and one that is no JSON a 400", async () => {
+  rawTest("a JSON body over the limit is a 413 and an invalid one a 400", async () => {
     await using service = await openService({ limits: { maxJsonBytes: 1_000 } });
     const post = (body: string) =>
       fetch(`${service.url}/api/v2/sandboxes`, {
@@ -201,7 +195,7 @@ async function archive(
 ): Promise<Buffer> {
   const tar = pack();
   for (const header of headers) {
-    // A copy: the packer fills in what is missing.
+    // A copy, because the packer adds missing fields.
     if (header.type) tar.entry({ ...header });
     else tar.entry({ ...header }, content);
   }

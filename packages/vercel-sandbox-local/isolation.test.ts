@@ -6,11 +6,11 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { Sandbox } from "@vercel/sandbox";
 import { describe, expect } from "vitest";
-import { alive } from "../../test/fixtures/processes.ts";
-import { eventually, isolationTest, localTest, openService, sh, temporaryDirectory } from "./fixture.ts";
+import { alive } from "../../test/testing/processes.ts";
+import { eventually, isolationTest, localTest, openService, sh, temporaryDirectory } from "./testing/api.ts";
 
 describe("processes", () => {
-  isolationTest("a daemon outlives the command that left it, and dies with the sandbox", async () => {
+  isolationTest("a daemon outlives its command and dies with the sandbox", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const mark = `9${Date.now()}`;
@@ -20,7 +20,7 @@ describe("processes", () => {
     expect(alive(`sleep ${mark}`)).toEqual([]);
   });
 
-  isolationTest("a sandbox sees its own processes and no others", async () => {
+  isolationTest("a sandbox sees only its own processes", async () => {
     await using service = await openService();
     const [one, two] = [
       await service.create({ persistent: false }),
@@ -39,7 +39,7 @@ describe("processes", () => {
     await eventually(async () => !(await sh(sandbox, "ps -eo stat,comm")).includes("Z"));
   });
 
-  isolationTest("a sandboxed pkill of node, and a SIGTERM to everything, leave the sandbox up", async () => {
+  isolationTest("`pkill node` and SIGTERM to all processes in a sandbox do not end it", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     await sandbox.runCommand("pkill", ["-KILL", "-f", "node"]);
@@ -47,14 +47,14 @@ describe("processes", () => {
     expect(await sh(sandbox, "echo up")).toBe("up");
   });
 
-  localTest("only here is the first process ours to kill")(
-    "killing everything aborts the session, and a persistent sandbox comes back from its files",
+  localTest("only a local sandbox's first process can be killed")(
+    "killing all processes aborts the session, and a persistent sandbox resumes with its files",
     async ({ skip }) => {
       await using service = await openService();
       if (service.isolation === "none") skip("there is no namespace to end");
       const sandbox = await service.create();
       await sh(sandbox, "echo kept > note");
-      // On the session: the sandbox would resume on the failure and be killed again.
+      // `Sandbox` would resume after the failure and be killed again; `Session` does not resume.
       const killing = sandbox.currentSession().runCommand("sh", ["-c", "kill -9 -1"]);
       await killing.catch(() => {});
       const { name } = sandbox;
@@ -65,7 +65,7 @@ describe("processes", () => {
     },
   );
 
-  isolationTest("many sandboxes at once are each alone with their files", async () => {
+  isolationTest("concurrent sandboxes see only their own files", async () => {
     await using service = await openService();
     const count = 20;
     const sandboxes = await Promise.all(
@@ -82,7 +82,7 @@ describe("processes", () => {
 });
 
 describe("files", () => {
-  isolationTest("/tmp is the sandbox's own", async () => {
+  isolationTest("each sandbox has its own /tmp", async () => {
     await using service = await openService();
     const [one, two] = [
       await service.create({ persistent: false }),
@@ -95,7 +95,7 @@ describe("files", () => {
     expect(alive(file)).toEqual([]);
   });
 
-  isolationTest("the system cannot be written to", async () => {
+  isolationTest("the system is read-only", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     for (const target of ["/usr/bin/evil", "/etc/passwd", "/usr/lib/evil"]) {
@@ -104,7 +104,7 @@ describe("files", () => {
     }
   });
 
-  isolationTest("the kernel's settings cannot be written to", async () => {
+  isolationTest("kernel settings are read-only", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const setting = "/proc/sys/kernel/core_pattern";
@@ -115,8 +115,8 @@ describe("files", () => {
     expect(finished.exitCode).not.toBe(0);
   });
 
-  localTest("it looks for this machine's files")(
-    "nothing of the host's home or data can be seen",
+  localTest("it checks for this machine's files")(
+    "the host's home and data are not visible",
     async ({ skip }) => {
       await using service = await openService();
       if (service.isolation === "none") skip("there is no namespace");
@@ -130,8 +130,8 @@ describe("files", () => {
     },
   );
 
-  localTest("it looks at this machine's files")(
-    "links in the place of mount points do not lead the next session out",
+  localTest("it checks this machine's files")(
+    "symlinks in place of mount points do not lead the next session out of the namespace",
     async ({ skip }) => {
       await using service = await openService();
       if (service.isolation === "none") skip("there is no namespace");
@@ -149,7 +149,7 @@ describe("files", () => {
     },
   );
 
-  isolationTest("a sandbox runs as an ordinary user with Node 24 first in its path", async () => {
+  isolationTest("a sandbox runs as an ordinary user with Node 24 first in PATH", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false, runtime: "node24" });
     expect(await sh(sandbox, "id -un; id -u")).toBe("vercel-sandbox\n1000");
@@ -157,7 +157,7 @@ describe("files", () => {
   });
 });
 
-localTest("the host's loopback is not reachable from there")("a sandbox reaches loopback", async () => {
+localTest("Vercel cannot reach the host's loopback")("a sandbox reaches loopback", async () => {
   await using service = await openService();
   const server = createServer((_request, response) => response.end("called back"));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

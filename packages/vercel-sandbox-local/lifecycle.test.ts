@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { Sandbox } from "@vercel/sandbox";
 import { describe, expect, test } from "vitest";
-import { localTest, openService, refusedWith, sh } from "./fixture.ts";
+import { localTest, openService, refusedWith, sh } from "./testing/api.ts";
 
 describe("creating", () => {
-  test("a sandbox is created with everything that was asked for", async () => {
+  test("a sandbox is created with all requested settings", async () => {
     await using service = await openService();
     const name = `box-${randomUUID()}`;
     const sandbox = await service.create({
@@ -33,7 +33,7 @@ describe("creating", () => {
     expect(await sh(sandbox, "echo $GREETING; pwd")).toBe("hello\n/vercel/sandbox");
   });
 
-  test("a name that exists is refused with 400 and leaves the first as it is", async () => {
+  test("an existing name is a 400 and does not affect the first sandbox", async () => {
     await using service = await openService();
     const first = await service.create({ name: `box-${randomUUID()}` });
     expect(await refusedWith(service.create({ name: first.name }))).toEqual({
@@ -43,7 +43,7 @@ describe("creating", () => {
     expect(await sh(first, "echo here")).toBe("here");
   });
 
-  test("of ten creates with one name at once, one wins", async () => {
+  test("one of ten concurrent creates with the same name wins", async () => {
     await using service = await openService();
     const name = `box-${randomUUID()}`;
     const results = await Promise.allSettled(Array.from({ length: 10 }, () => service.create({ name })));
@@ -67,17 +67,17 @@ describe("creating", () => {
 
   test.each([
     ["more than five tags", { tags: { a: "1", b: "2", c: "3", d: "4", e: "5", f: "6" } }],
-    ["a timeout over a day", { timeout: 25 * 3_600_000 }],
-    ["a timeout of nothing", { timeout: 0 }],
+    ["a timeout of more than a day", { timeout: 25 * 3_600_000 }],
+    ["a timeout of zero", { timeout: 0 }],
     ["a name with a slash", { name: "a/b" }],
-    ["a runtime that is none", { runtime: "cobol" }],
+    ["an unknown runtime", { runtime: "cobol" }],
     ["sixteen ports", { ports: Array.from({ length: 16 }, (_, index) => 3000 + index) }],
-  ])("%s is refused with 400", async (_what, params) => {
+  ])("%s is a 400", async (_what, params) => {
     await using service = await openService();
     expect((await refusedWith(service.create(params))).status).toBe(400);
   });
 
-  test("a network policy is accepted, reported, and never tells a header's value", async () => {
+  test("a network policy is accepted and reported without header values", async () => {
     await using service = await openService();
     const sandbox = await service.create({
       networkPolicy: {
@@ -100,13 +100,13 @@ describe("creating", () => {
 });
 
 describe("getting and listing", () => {
-  test("a sandbox that is not there is a 404", async () => {
+  test("a missing sandbox is a 404", async () => {
     await using service = await openService();
     const missing = Sandbox.get({ ...service.credentials, name: `no-${randomUUID()}` });
     expect(await refusedWith(missing)).toEqual({ status: 404, code: "not_found" });
   });
 
-  test("getting a stopped sandbox does not resume it, and asking to resume does", async () => {
+  test("getting a stopped sandbox resumes it only on request", async () => {
     await using service = await openService();
     const sandbox = await service.create();
     const { name } = sandbox;
@@ -136,23 +136,20 @@ describe("getting and listing", () => {
     expect(byPrefix.sandboxes.map(({ name }) => name)).toEqual([`two-${mark}`]);
   });
 
-  localTest("it counts on being alone")(
-    "pages follow each other, in both orders, with nothing twice",
-    async () => {
-      await using service = await openService();
-      const names = ["a", "b", "c", "d", "e"];
-      for (const name of names) await service.create({ name, persistent: false });
-      const list = (sortOrder: "asc" | "desc") =>
-        Sandbox.list({ ...service.credentials, limit: 2, sortBy: "name", sortOrder });
-      const ascending = await list("asc");
-      expect(ascending.pagination).toMatchObject({ count: 2, next: expect.any(String) });
-      expect((await ascending.toArray()).map(({ name }) => name)).toEqual(names);
-      expect((await (await list("desc")).toArray()).map(({ name }) => name)).toEqual(names.toReversed());
-    },
-  );
+  localTest("it expects no other sandboxes")("pages list each sandbox once in both orders", async () => {
+    await using service = await openService();
+    const names = ["a", "b", "c", "d", "e"];
+    for (const name of names) await service.create({ name, persistent: false });
+    const list = (sortOrder: "asc" | "desc") =>
+      Sandbox.list({ ...service.credentials, limit: 2, sortBy: "name", sortOrder });
+    const ascending = await list("asc");
+    expect(ascending.pagination).toMatchObject({ count: 2, next: expect.any(String) });
+    expect((await ascending.toArray()).map(({ name }) => name)).toEqual(names);
+    expect((await (await list("desc")).toArray()).map(({ name }) => name)).toEqual(names.toReversed());
+  });
 
-  localTest("it changes the list while it is read")(
-    "a page is right after a sandbox before it is gone",
+  localTest("it changes the list between pages")(
+    "a page is correct after an earlier sandbox was deleted",
     async () => {
       await using service = await openService();
       const sandboxes = [];
@@ -163,7 +160,7 @@ describe("getting and listing", () => {
     },
   );
 
-  localTest("it needs two projects")("a project does not see another's sandboxes", async () => {
+  localTest("it needs two projects")("a project does not see sandboxes of another", async () => {
     await using service = await openService();
     await service.create({ name: "mine" });
     const other = { ...service.credentials, projectId: "prj_other" };
@@ -173,7 +170,7 @@ describe("getting and listing", () => {
 });
 
 describe("changing and deleting", () => {
-  test("an update changes what it names and nothing else", async () => {
+  test("an update changes only the given settings", async () => {
     await using service = await openService();
     const sandbox = await service.create({ tags: { a: "1" }, timeout: 60_000 });
     await sandbox.update({ tags: { b: "2" }, timeout: 90_000, persistent: false });
@@ -187,7 +184,7 @@ describe("changing and deleting", () => {
     expect(read.currentSession().timeout).toBe(90_000);
   });
 
-  test("a deleted sandbox is gone, its session too, and its name is free", async () => {
+  test("a deleted sandbox and its session are gone and the name is free", async () => {
     await using service = await openService();
     const sandbox = await service.create();
     await sandbox.delete();
@@ -197,7 +194,7 @@ describe("changing and deleting", () => {
     expect((await service.create({ name })).name).toBe(name);
   });
 
-  test("a fork has the files and the settings of its origin, and its own from then on", async () => {
+  test("a fork starts with the files and settings of its origin and then diverges", async () => {
     await using service = await openService();
     const origin = await service.create({ env: { COLOUR: "red" }, tags: { kind: "origin" } });
     await sh(origin, "echo origin > file");

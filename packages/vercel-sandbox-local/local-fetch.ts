@@ -1,15 +1,15 @@
-const SERVICE = "https://vercel.com/api";
+const vercelApi = "https://vercel.com/api";
 
 /**
- * A `fetch` for the SDK's `fetch` option, which sends what is meant for Vercel's API to `url`. All else in the
- * request stays as it is, the SDK's `dispatcher` too: it keeps quiet log streams open.
+ * A `fetch` for the SDK's `fetch` option that sends requests for Vercel's API to `url`. Options stay as they are,
+ * including the SDK's `dispatcher`, which keeps idle log streams open.
  */
 export function localFetch(url: string): typeof fetch {
   const local = `${url.replace(/\/+$/, "")}/api`;
-  const moved = (address: string) =>
-    address.startsWith(SERVICE) ? local + address.slice(SERVICE.length) : address;
+  const localAddress = (address: string) =>
+    address.startsWith(vercelApi) ? local + address.slice(vercelApi.length) : address;
   return (input, init) => {
-    if (input instanceof Request) return fetch(new Request(moved(input.url), input), init);
-    return fetch(moved(String(input)), init);
+    if (input instanceof Request) return fetch(new Request(localAddress(input.url), input), init);
+    return fetch(localAddress(String(input)), init);
   };
 }

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, vi } from "vitest";
-import { alive, headless } from "../../test/fixtures/processes.ts";
-import { localTest, openService, refusedWith, sh } from "./fixture.ts";
+import { alive, headless } from "../../test/testing/processes.ts";
+import { localTest, openService, refusedWith, sh } from "./testing/api.ts";
 
-const plainTest = localTest("it turns isolation off");
+const plainTest = localTest("it disables isolation");
 
 describe("without isolation", () => {
-  plainTest("it says so, loudly", async () => {
+  plainTest("a warning says so", async () => {
     const write = vi.spyOn(process.stderr, "write").mockReturnValue(true);
     await using service = await openService({ isolation: "none" });
     const said = write.mock.calls.map(([line]) => String(line)).join("");
@@ -15,7 +15,7 @@ describe("without isolation", () => {
     expect(said).toContain("NOT ISOLATED");
   });
 
-  plainTest("commands run in the sandbox's directory, with its home and a clean environment", async () => {
+  plainTest("commands run in the sandbox's directory with its home and a clean environment", async () => {
     process.env.SECRET_OF_THE_API = "leaked";
     await using service = await openService({ isolation: "none" });
     const sandbox = await service.create({ env: { A: "1" } });
@@ -28,7 +28,7 @@ describe("without isolation", () => {
     expect(await sh(sandbox, "cat file")).toBe("here");
   });
 
-  plainTest("daemons that left their group die with the sandbox all the same", async () => {
+  plainTest("daemons that left their process group die with the sandbox", async () => {
     await using service = await openService({ isolation: "none" });
     const sandbox = await service.create({ persistent: false });
     const mark = `6${Date.now()}`;
@@ -38,7 +38,7 @@ describe("without isolation", () => {
     expect(alive(mark)).toEqual([]);
   });
 
-  plainTest("the API does not follow a link out of the sandbox's directory", async () => {
+  plainTest("the API does not follow a symlink out of the sandbox's directory", async () => {
     await using service = await openService({ isolation: "none" });
     const sandbox = await service.create({ persistent: false });
     const target = `/tmp/${randomUUID()}`;

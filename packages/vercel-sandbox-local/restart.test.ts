@@ -6,7 +6,8 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { Sandbox, Snapshot } from "@vercel/sandbox";
 import { describe, expect } from "vitest";
-import { alive } from "../../test/fixtures/processes.ts";
+import { alive } from "../../test/testing/processes.ts";
+import { startSandboxApi } from "./index.ts";
 import {
   eventually,
   isolationTest,
@@ -16,8 +17,7 @@ import {
   sh,
   spawnApi,
   temporaryDirectory,
-} from "./fixture.ts";
-import { startSandboxApi } from "./index.ts";
+} from "./testing/api.ts";
 
 const restartTest = localTest("it restarts the API");
 
@@ -26,7 +26,7 @@ describe("a restart", () => {
     ["ended", "SIGTERM"],
     ["was killed", "SIGKILL"],
   ] as const) {
-    restartTest(`after the API ${how}, sandboxes are stopped and what they kept is there`, async () => {
+    restartTest(`after the API ${how}, sandboxes are stopped and their files are kept`, async () => {
       await using directory = await temporaryDirectory();
       await using before = await spawnApi(directory.path);
       const kept = await Sandbox.create({ ...before.credentials, name: "kept", tags: { a: "1" } });
@@ -53,7 +53,7 @@ describe("a restart", () => {
     });
   }
 
-  restartTest("a command that the API's end cut short has its log, and no exit code", async () => {
+  restartTest("a command that was interrupted has its log and no exit code", async () => {
     await using directory = await temporaryDirectory();
     await using before = await spawnApi(directory.path);
     const sandbox = await Sandbox.create({ ...before.credentials, name: "cut" });
@@ -78,7 +78,7 @@ describe("a restart", () => {
     ).toEqual(["stdout", "error"]);
   });
 
-  restartTest("a create that was cut off leaves no sandbox, and its name free", async () => {
+  restartTest("an interrupted create leaves no sandbox and a free name", async () => {
     await using directory = await temporaryDirectory();
     await using before = await spawnApi(directory.path, "--control-token", "control");
     await fetch(`${before.url}/_control/latency`, {
@@ -86,15 +86,15 @@ describe("a restart", () => {
       headers: { authorization: "Bearer control" },
       body: JSON.stringify({ createMs: 60_000 }),
     });
-    const creating = Sandbox.create({ ...before.credentials, name: "half" }).catch(() => {});
+    const creating = Sandbox.create({ ...before.credentials, name: "interrupted" }).catch(() => {});
     await eventually(async () => (await Sandbox.list(before.credentials)).sandboxes.length === 1);
     await before.end("SIGKILL");
     await using after = await spawnApi(directory.path);
-    expect((await Sandbox.create({ ...after.credentials, name: "half" })).status).toBe("running");
+    expect((await Sandbox.create({ ...after.credentials, name: "interrupted" })).status).toBe("running");
     await creating;
   });
 
-  restartTest("an API that was killed while it made a snapshot goes on from where it was", async () => {
+  restartTest("a snapshot that a kill interrupted is completed or undone", async () => {
     await using directory = await temporaryDirectory();
     await using before = await spawnApi(directory.path);
     const [early, late] = [
@@ -105,11 +105,16 @@ describe("a restart", () => {
     const lateSession = late.currentSession().sessionId;
     const { snapshot } = await late.stop();
     await before.end("SIGKILL");
-    // As if it had died with the record written and the files not moved, and with the files moved and the
-    // sandbox not yet pointed at them.
-    const half = "snap_half";
-    const record = { ...snapshot, id: half, sandboxName: "early", projectId: "prj_test", status: "created" };
-    await writeJson(path.join(directory.path, "snapshots", half, "snapshot.json"), record);
+    // Killed after the record was written, and killed after the files were moved but before the sandbox was updated.
+    const incomplete = "snap_incomplete";
+    const record = {
+      ...snapshot,
+      id: incomplete,
+      sandboxName: "early",
+      projectId: "prj_test",
+      status: "created",
+    };
+    await writeJson(path.join(directory.path, "snapshots", incomplete, "snapshot.json"), record);
     await changeJson(path.join(directory.path, "sessions", lateSession, "session.json"), {
       status: "stopping",
     });
@@ -122,47 +127,44 @@ describe("a restart", () => {
     for (const name of ["early", "late"]) {
       expect(await sh(await Sandbox.get({ ...after.credentials, name }), "cat file"), name).toBe("kept");
     }
-    expect((await Snapshot.get({ ...after.credentials, snapshotId: half })).status).toBe("deleted");
+    expect((await Snapshot.get({ ...after.credentials, snapshotId: incomplete })).status).toBe("deleted");
   });
 
-  restartTest(
-    "half a line that a killed API left in its records is as if it had not been written",
-    async () => {
-      await using directory = await temporaryDirectory();
-      const inData = (...names: string[]) => path.join(directory.path, ...names);
-      await using before = await spawnApi(directory.path);
-      const sandbox = await Sandbox.create({ ...before.credentials, name: "cut" });
-      const { sessionId } = sandbox.currentSession();
-      const { cmdId } = await sandbox.runCommand("sh", ["-c", "echo kept > file; exit 7"]);
-      await before.end("SIGKILL");
-      const records = [
-        ...readdirSync(inData("sandboxes")).map((name) => inData("sandboxes", name)),
-        inData("sessions", sessionId, "session.json"),
-        inData("sessions", sessionId, "commands.ndjson"),
-      ];
-      for (const file of records) appendFileSync(file, '{"id":"ha');
+  restartTest("a partial line in a record is ignored", async () => {
+    await using directory = await temporaryDirectory();
+    const inData = (...names: string[]) => path.join(directory.path, ...names);
+    await using before = await spawnApi(directory.path);
+    const sandbox = await Sandbox.create({ ...before.credentials, name: "cut" });
+    const { sessionId } = sandbox.currentSession();
+    const { cmdId } = await sandbox.runCommand("sh", ["-c", "echo kept > file; exit 7"]);
+    await before.end("SIGKILL");
+    const records = [
+      ...readdirSync(inData("sandboxes")).map((name) => inData("sandboxes", name)),
+      inData("sessions", sessionId, "session.json"),
+      inData("sessions", sessionId, "commands.ndjson"),
+    ];
+    for (const file of records) appendFileSync(file, '{"id":"ha');
 
-      for (const round of ["first", "second"]) {
-        await using after = await spawnApi(directory.path);
-        const again = await Sandbox.get({ ...after.credentials, name: "cut" });
-        expect(again.status, round).toBe("stopped");
-        const first = (await again.listSessions({ sortOrder: "asc" })).sessions[0];
-        expect(first?.id, round).toBe(sessionId);
-        const url = `${after.url}/api/v2/sandboxes/sessions/${sessionId}/cmd/${cmdId}`;
-        const command = await (await fetch(url, { headers: { authorization: "Bearer x" } })).json();
-        expect(command, round).toMatchObject({ command: { id: cmdId, exitCode: 7 } });
-        expect(await sh(again, "cat file"), round).toBe("kept");
-        await after.end("SIGKILL");
-      }
-    },
-  );
+    for (const round of ["first", "second"]) {
+      await using after = await spawnApi(directory.path);
+      const again = await Sandbox.get({ ...after.credentials, name: "cut" });
+      expect(again.status, round).toBe("stopped");
+      const first = (await again.listSessions({ sortOrder: "asc" })).sessions[0];
+      expect(first?.id, round).toBe(sessionId);
+      const url = `${after.url}/api/v2/sandboxes/sessions/${sessionId}/cmd/${cmdId}`;
+      const command = await (await fetch(url, { headers: { authorization: "Bearer x" } })).json();
+      expect(command, round).toMatchObject({ command: { id: cmdId, exitCode: 7 } });
+      expect(await sh(again, "cat file"), round).toBe("kept");
+      await after.end("SIGKILL");
+    }
+  });
 
-  restartTest("two APIs do not share a directory", async () => {
+  restartTest("two APIs cannot share a data directory", async () => {
     await using service = await openService();
     await expect(startSandboxApi({ dataDir: service.dataDir })).rejects.toThrow("in use");
   });
 
-  restartTest("nothing is left in the data directory by a sandbox that was deleted", async () => {
+  restartTest("a deleted sandbox leaves nothing in the data directory", async () => {
     await using service = await openService();
     const sandbox = await service.create();
     await sh(sandbox, "mkdir -p ro/dir; touch ro/dir/file; chmod -R a-w ro");
@@ -174,8 +176,8 @@ describe("a restart", () => {
   });
 });
 
-describe("the end of the API", () => {
-  isolationTest("a kill -9 leaves no sandboxed process, daemons included", async () => {
+describe("the shutdown of the API", () => {
+  isolationTest("after a kill -9 no sandboxed process is left", async () => {
     await using directory = await temporaryDirectory();
     await using api = await spawnApi(directory.path);
     const sandbox = await Sandbox.create({ ...api.credentials, persistent: false });
@@ -189,7 +191,7 @@ describe("the end of the API", () => {
   });
 
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    restartTest(`${signal} ends every sandbox and then the API, with 0`, async () => {
+    restartTest(`${signal} stops all sandboxes, then the API exits with 0`, async () => {
       await using directory = await temporaryDirectory();
       await using api = await spawnApi(directory.path);
       const sandbox = await Sandbox.create({ ...api.credentials, persistent: false });
@@ -202,7 +204,7 @@ describe("the end of the API", () => {
 });
 
 describe("the command line", () => {
-  restartTest("bad arguments end with 2 and one line", async () => {
+  restartTest("invalid arguments exit with 2 and one line", async () => {
     const bad = [
       ["--port", "many"],
       ["--max-sandboxes", "0"],
@@ -217,13 +219,13 @@ describe("the command line", () => {
     }
   });
 
-  restartTest("--help says what there is", async () => {
+  restartTest("--help lists the options", async () => {
     const { code, stdout } = await cli(["--help"]);
     expect(code).toBe(0);
     expect(stdout).toContain("--data-dir");
   });
 
-  restartTest("--max-sandboxes is the most there can be", async () => {
+  restartTest("--max-sandboxes sets the limit", async () => {
     await using directory = await temporaryDirectory();
     await using api = await spawnApi(directory.path, "--max-sandboxes", "1");
     await Sandbox.create({ ...api.credentials, persistent: false });

@@ -2,12 +2,12 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { Sandbox, Snapshot } from "@vercel/sandbox";
 import { describe, expect, test } from "vitest";
-import { eventually, localTest, openService, refusedWith, sh } from "./fixture.ts";
+import { eventually, localTest, openService, refusedWith, sh } from "./testing/api.ts";
 
-const GONE = { status: 410, code: "snapshot_not_found" };
+const gone = { status: 410, code: "snapshot_not_found" };
 
 describe("a snapshot", () => {
-  test("ends the session, and a sandbox made of it has its files", async () => {
+  test("ends the session, and a sandbox created from it has its files", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     await sh(sandbox, "echo snapped > file; mkdir -p ~/.config; echo home > ~/.config/x");
@@ -22,8 +22,8 @@ describe("a snapshot", () => {
     expect(one.sourceSnapshotId).toBe(snapshot.snapshotId);
   });
 
-  localTest("/tmp may not be on the disk there")(
-    "holds /tmp too, of a sandbox that is persistent or not",
+  localTest("Vercel may not keep /tmp on disk")(
+    "contains /tmp of persistent and other sandboxes",
     async () => {
       await using service = await openService();
       for (const persistent of [true, false]) {
@@ -38,7 +38,7 @@ describe("a snapshot", () => {
     },
   );
 
-  test("can be got, listed by its sandbox's name, and deleted", async () => {
+  test("can be read, listed by sandbox name, and deleted", async () => {
     await using service = await openService();
     const sandbox = await service.create();
     const { snapshotId } = await sandbox.snapshot();
@@ -52,14 +52,14 @@ describe("a snapshot", () => {
     expect((await Snapshot.list({ ...service.credentials, name: sandbox.name })).snapshots).toEqual([]);
   });
 
-  test("that was deleted cannot be used: a 410 by which getOrCreate starts anew", async () => {
+  test("that was deleted answers 410, and getOrCreate creates a new sandbox", async () => {
     await using service = await openService();
     const sandbox = await service.create();
     const snapshot = await sandbox.snapshot();
     await snapshot.delete();
-    expect(await refusedWith(sandbox.runCommand("true"))).toEqual(GONE);
+    expect(await refusedWith(sandbox.runCommand("true"))).toEqual(gone);
     const { snapshotId } = snapshot;
-    expect(await refusedWith(service.create({ source: { type: "snapshot", snapshotId } }))).toEqual(GONE);
+    expect(await refusedWith(service.create({ source: { type: "snapshot", snapshotId } }))).toEqual(gone);
     let created = 0;
     const anew = await Sandbox.getOrCreate({
       ...service.credentials,
@@ -74,14 +74,14 @@ describe("a snapshot", () => {
     await anew.delete();
   });
 
-  test("that never was is not found", async () => {
+  test("that does not exist is not found", async () => {
     await using service = await openService();
     const missing = Snapshot.get({ ...service.credentials, snapshotId: "snap_none" });
     expect((await refusedWith(missing)).status).toBe(404);
   });
 
-  localTest("it cannot wait for an expiration there")(
-    "expires when it was told to, and cannot be used from then on",
+  localTest("it would wait too long for an expiration on Vercel")(
+    "cannot be used after its expiration",
     async () => {
       await using service = await openService();
       const sandbox = await service.create({ persistent: false });
@@ -91,11 +91,11 @@ describe("a snapshot", () => {
         .poll(async () => (await Snapshot.get({ ...service.credentials, snapshotId })).status)
         .toBe("deleted");
       expect(existsSync(path.join(service.dataDir, "snapshots", snapshotId, "root"))).toBe(false);
-      expect(await refusedWith(service.create({ source: { type: "snapshot", snapshotId } }))).toEqual(GONE);
+      expect(await refusedWith(service.create({ source: { type: "snapshot", snapshotId } }))).toEqual(gone);
     },
   );
 
-  test("is taken at each stop, and only as many are kept as were asked for", async () => {
+  test("is taken at each stop, and only the requested number is kept", async () => {
     await using service = await openService();
     const sandbox = await service.create({ keepLastSnapshots: { count: 2 } });
     for (const round of [1, 2, 3]) {
@@ -106,8 +106,8 @@ describe("a snapshot", () => {
     expect(await sh(sandbox, "cat rounds")).toBe("1\n2\n3");
   });
 
-  localTest("the limit there is not known")(
-    "over the limit is refused, and the sandbox runs on",
+  localTest("Vercel's limit is not known")(
+    "over the limit is refused and the sandbox keeps running",
     async () => {
       await using service = await openService({ limits: { maxSnapshotBytes: 1_000_000 } });
       const sandbox = await service.create({ persistent: false });
@@ -118,7 +118,7 @@ describe("a snapshot", () => {
     },
   );
 
-  test("goes with its sandbox when that is asked for, and stays when not", async () => {
+  test("is deleted with its sandbox only on request", async () => {
     await using service = await openService();
     const [kept, dropped] = [await service.create(), await service.create()];
     const [one, two] = [await kept.snapshot(), await dropped.snapshot()];
@@ -131,7 +131,7 @@ describe("a snapshot", () => {
     await one.delete();
   });
 
-  test("that a stop took goes too, and one that another sandbox would resume from does not", async () => {
+  test("that another sandbox needs is not deleted with its sandbox", async () => {
     await using service = await openService();
     const sandbox = await service.create();
     const { snapshot: taken } = await sandbox.stop();

@@ -6,13 +6,13 @@ import path from "node:path";
 import { gzipSync } from "node:zlib";
 import { pack } from "tar-stream";
 import { describe, expect } from "vitest";
-import { localTest, openService, refusedWith, sh, temporaryDirectory } from "./fixture.ts";
+import { localTest, openService, refusedWith, sh, temporaryDirectory } from "./testing/api.ts";
 
-const hereTest = localTest("it clones from this machine");
-const CREDENTIAL = { username: "someone", password: "s3cret-token" };
+const cloneTest = localTest("it clones from this machine");
+const credential = { username: "someone", password: "s3cret-token" };
 
 describe("a git source", () => {
-  hereTest("is cloned into the working directory", async () => {
+  cloneTest("is cloned into the working directory", async () => {
     await using git = await gitServer();
     await using service = await openService();
     const sandbox = await service.create({ source: { type: "git", url: git.url } });
@@ -21,14 +21,14 @@ describe("a git source", () => {
     ).toBe("second\nmain\n2");
   });
 
-  hereTest("is as shallow as it is asked to be", async () => {
+  cloneTest("has the requested depth", async () => {
     await using git = await gitServer();
     await using service = await openService();
     const sandbox = await service.create({ source: { type: "git", url: git.url, depth: 1 } });
     expect(await sh(sandbox, "git log --oneline | wc -l")).toBe("1");
   });
 
-  hereTest("is checked out at a branch, a tag or a commit, long or short, shallow or not", async () => {
+  cloneTest("is checked out at a branch, a tag, or a full or short commit", async () => {
     await using git = await gitServer();
     await using service = await openService();
     const expected: [string, string][] = [
@@ -46,35 +46,32 @@ describe("a git source", () => {
     }
   });
 
-  hereTest("behind a password is cloned with it, and the password is nowhere afterwards", async () => {
-    await using git = await gitServer(CREDENTIAL);
+  cloneTest("with a password is cloned and the password is not stored", async () => {
+    await using git = await gitServer(credential);
     await using service = await openService();
-    const fromFields = await service.create({ source: { type: "git", url: git.url, ...CREDENTIAL } });
-    const inUrl = git.url.replace("http://", `http://${CREDENTIAL.username}:${CREDENTIAL.password}@`);
+    const fromFields = await service.create({ source: { type: "git", url: git.url, ...credential } });
+    const inUrl = git.url.replace("http://", `http://${credential.username}:${credential.password}@`);
     const fromUrl = await service.create({ source: { type: "git", url: inUrl } });
     for (const sandbox of [fromFields, fromUrl]) {
       expect(await sh(sandbox, "cat file")).toBe("second");
     }
-    const found = execFileSync("sh", ["-c", `grep -rl ${CREDENTIAL.password} ${service.dataDir} || true`]);
+    const found = execFileSync("sh", ["-c", `grep -rl ${credential.password} ${service.dataDir} || true`]);
     expect(found.toString()).toBe("");
   });
 
-  hereTest(
-    "that cannot be cloned is a 400 that leaves no sandbox and does not tell the password",
-    async () => {
-      await using git = await gitServer(CREDENTIAL);
-      await using service = await openService();
-      const source = { type: "git" as const, url: git.url, username: "x", password: "wrong-password" };
-      const failed = service.create({ name: "failed", source });
-      const error = await failed.catch((reason: Error) => reason);
-      expect(String(error)).not.toContain("wrong-password");
-      expect(await refusedWith(failed)).toEqual({ status: 400, code: "git_clone_failed" });
-      expect((await service.stats()).running).toBe(0);
-      expect((await service.create({ name: "failed" })).name).toBe("failed");
-    },
-  );
+  cloneTest("that cannot be cloned is a 400 without the password and leaves no sandbox", async () => {
+    await using git = await gitServer(credential);
+    await using service = await openService();
+    const source = { type: "git" as const, url: git.url, username: "x", password: "wrong-password" };
+    const failed = service.create({ name: "failed", source });
+    const error = await failed.catch((reason: Error) => reason);
+    expect(String(error)).not.toContain("wrong-password");
+    expect(await refusedWith(failed)).toEqual({ status: 400, code: "git_clone_failed" });
+    expect((await service.stats()).running).toBe(0);
+    expect((await service.create({ name: "failed" })).name).toBe("failed");
+  });
 
-  hereTest("must be on the web, and a revision must not be an option", async () => {
+  cloneTest("must have an HTTP URL and a revision that is not an option", async () => {
     await using service = await openService();
     for (const url of ["file:///etc", "ext::sh -c id", "ssh://host/repo", "/etc"]) {
       expect((await refusedWith(service.create({ source: { type: "git", url } }))).status, url).toBe(400);
@@ -84,7 +81,7 @@ describe("a git source", () => {
   });
 });
 
-hereTest("a tarball source is unpacked into the working directory", async () => {
+cloneTest("a tarball source is unpacked into the working directory", async () => {
   const tar = pack();
   tar.entry({ name: "dir/file" }, "from a tarball");
   tar.finalize();
@@ -102,7 +99,7 @@ async function gitServer(credential?: { username: string; password: string }) {
   const work = path.join(directory.path, "work");
   await mkdir(work);
   const git = (...args: string[]) =>
-    execFileSync("git", args, { cwd: work, encoding: "utf8", env: GIT_ENV, stdio: "pipe" }).trim();
+    execFileSync("git", args, { cwd: work, encoding: "utf8", env: gitEnvironment, stdio: "pipe" }).trim();
   const commit = async (content: string) => {
     await writeFile(path.join(work, "file"), content);
     git("add", ".");
@@ -137,7 +134,7 @@ async function gitServer(credential?: { username: string; password: string }) {
   };
 }
 
-const GIT_ENV = {
+const gitEnvironment = {
   PATH: process.env.PATH,
   HOME: "/nonexistent",
   GIT_AUTHOR_NAME: "A",
@@ -146,7 +143,7 @@ const GIT_ENV = {
   GIT_COMMITTER_EMAIL: "a@example.com",
 };
 
-/** Git's own CGI program, and just enough CGI. */
+/** Runs `git http-backend` with the minimum of CGI. */
 function serveGit(root: string, request: IncomingMessage, response: ServerResponse): void {
   const url = new URL(request.url ?? "/", "http://localhost");
   const backend = spawn("git", ["http-backend"], {

@@ -1,9 +1,9 @@
 import { Sandbox, Snapshot } from "@vercel/sandbox";
 import { describe, expect, test } from "vitest";
-import { eventually, localTest, openService, refusedWith, type Service, sh } from "./fixture.ts";
+import { eventually, localTest, openService, refusedWith, type Service, sh } from "./testing/api.ts";
 
 describe("stopping and resuming", () => {
-  test("a persistent sandbox comes back with its files, in a new session, when it is used", async () => {
+  test("a persistent sandbox resumes with its files in a new session when it is used", async () => {
     await using service = await openService();
     const sandbox = await service.create();
     const before = sandbox.currentSession().sessionId;
@@ -21,7 +21,7 @@ describe("stopping and resuming", () => {
     expect(sessions.map(({ status }) => status)).toEqual(["stopped", "running"]);
   });
 
-  test("uses at once of a stopped sandbox make one new session", async () => {
+  test("concurrent uses of a stopped sandbox start one session", async () => {
     await using service = await openService();
     const sandbox = await service.create();
     await sandbox.stop();
@@ -32,7 +32,7 @@ describe("stopping and resuming", () => {
     expect(new Set(others.map((other) => other.currentSession().sessionId)).size).toBe(1);
   });
 
-  test("what a session is asked after its stop is a 410 and does not bring it back", async () => {
+  test("a request to a stopped session is a 410 and does not resume it", async () => {
     await using service = await openService();
     const sandbox = await service.create();
     const session = sandbox.currentSession();
@@ -48,7 +48,7 @@ describe("stopping and resuming", () => {
     expect((await Sandbox.get({ ...service.credentials, name: sandbox.name })).status).toBe("stopped");
   });
 
-  test("a sandbox that is not persistent does not come back", async () => {
+  test("a sandbox that is not persistent does not resume", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const { snapshot } = await sandbox.stop();
@@ -56,7 +56,7 @@ describe("stopping and resuming", () => {
     expect((await refusedWith(sandbox.runCommand("true"))).status).toBe(410);
   });
 
-  test("stopping twice is stopping once", async () => {
+  test("stopping twice has no further effect", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     const session = sandbox.currentSession();
@@ -65,7 +65,7 @@ describe("stopping and resuming", () => {
   });
 
   localTest("it sets a latency")(
-    "a session that is stopping answers 422, and a use waits for the next one",
+    "a stopping session answers 422 and the SDK waits for the next one",
     async () => {
       await using service = await openService();
       const sandbox = await service.create();
@@ -92,7 +92,7 @@ describe("stopping and resuming", () => {
     ["stopping", (sandbox: Sandbox) => sandbox.currentSession().stop()],
     ["snapshotting", (sandbox: Sandbox) => sandbox.currentSession().snapshot()],
   ] as const) {
-    localTest("it sets a latency")(`a session says that it is ${doing}, and then stopped`, async () => {
+    localTest("it sets a latency")(`a session reports ${doing} and then stopped`, async () => {
       await using service = await openService();
       const sandbox = await service.create();
       await service.latency({ stopMs: 300 });
@@ -108,7 +108,7 @@ describe("stopping and resuming", () => {
 const timeoutTest = localTest("it needs a timeout of less than a second");
 
 describe("a timeout", () => {
-  timeoutTest("ends a session, and an extension moves it", async () => {
+  timeoutTest("ends a session, and an extension delays it", async () => {
     await using service = await openService({ limits: { minTimeoutMs: 1 } });
     const brief = await service.create({ timeout: 200, persistent: false });
     const longer = await service.create({ timeout: 200, persistent: false });
@@ -118,7 +118,7 @@ describe("a timeout", () => {
     expect(await statusOf(service, longer)).toBe("running");
   });
 
-  timeoutTest("stops a persistent sandbox, which resumes with its files and a fresh timeout", async () => {
+  timeoutTest("stops a persistent sandbox, which resumes with its files and a new timeout", async () => {
     await using service = await openService({ limits: { minTimeoutMs: 1 } });
     const sandbox = await service.create();
     await sh(sandbox, "echo kept > note; echo home > ~/note; echo tmp > /tmp/note");
@@ -145,7 +145,7 @@ describe("a timeout", () => {
     expect(await sh(again, "cat note ~/note /tmp/note")).toBe("kept\nhome\ntmp");
   });
 
-  timeoutTest("is the end of a sandbox that is not persistent", async () => {
+  timeoutTest("ends a sandbox that is not persistent", async () => {
     await using service = await openService({ limits: { minTimeoutMs: 1 } });
     const sandbox = await service.create({ timeout: 200, persistent: false });
     const { name } = await stoppedByItself(service, sandbox);
@@ -153,7 +153,7 @@ describe("a timeout", () => {
     expect(await refusedWith(resuming)).toEqual({ status: 410, code: "sandbox_stopped" });
   });
 
-  test("cannot be extended over the most", async () => {
+  test("cannot be extended beyond the limit", async () => {
     await using service = await openService();
     const sandbox = await service.create({ persistent: false });
     expect((await refusedWith(sandbox.extendTimeout(25 * 3_600_000))).status).toBe(400);
@@ -166,7 +166,7 @@ async function statusOf(service: Service, { name }: Sandbox): Promise<string> {
 
 async function stoppedByItself(service: Service, { name }: Sandbox): Promise<Sandbox> {
   return eventually(async () => {
-    const seen = await Sandbox.get({ ...service.credentials, name, resume: false });
-    return seen.status === "stopped" && seen;
+    const found = await Sandbox.get({ ...service.credentials, name, resume: false });
+    return found.status === "stopped" && found;
   });
 }

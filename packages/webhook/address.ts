@@ -4,25 +4,25 @@ import ipaddr from "ipaddr.js";
 
 export class PrivateAddressError extends Error {
   constructor(host: string) {
-    super(`${host} is, or leads to, a private address`);
+    super(`${host} is or resolves to a private address`);
     this.name = "PrivateAddressError";
   }
 }
 
-/** Whether an address is one that anybody on the internet has: no loopback, no private net, no cloud's metadata. */
+/** Whether an address is on the public internet: not loopback, private, link-local or cloud metadata. */
 export function isPublic(address: string): boolean {
   return ipaddr.isValid(address) && ipaddr.process(address).range() === "unicast";
 }
 
-/** A host that is an address itself is never looked up, so it is judged before. */
+/** A host that is an IP address is never looked up, so it is checked before the request. */
 export function checkLiteral(host: string): void {
   const address = host.replace(/^\[|\]$/g, "");
   if (isIP(address) !== 0 && !isPublic(address)) throw new PrivateAddressError(host);
 }
 
 /**
- * Looks a name up for the very connection that is made: what is judged is what is connected to, whatever the name
- * resolved to a moment before.
+ * A lookup for the connection itself. Checking the name beforehand would leave a window in which it can resolve to another
+ * address (DNS rebinding).
  */
 export function publicLookup(lookUp: typeof resolve = resolve): LookupFunction {
   return (host, options, callback) => {

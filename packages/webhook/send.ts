@@ -6,7 +6,7 @@ import { Webhook } from "standardwebhooks";
 import { checkLiteral, PrivateAddressError, publicLookup } from "./address.ts";
 
 export interface WebhookOptions {
-  /** On somebody's own machine receivers may be there, too. */
+  /** For local development, where receivers run on the same machine. */
   allowPrivateHosts: boolean;
   timeoutMs?: number;
   lookUp?: typeof lookup;
@@ -14,7 +14,7 @@ export interface WebhookOptions {
 
 const defaultTimeoutMs = 10_000;
 
-/** Sends webhooks as Standard Webhooks has them: signed, with an id that is the same however often it is sent. */
+/** The `Webhooks` port, signed as Standard Webhooks. `send` does not throw; the id is the same on every retry. */
 export function createWebhooks(options: WebhookOptions): Webhooks {
   return {
     async send({ url, id, at, secret, body }) {
@@ -28,7 +28,7 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
           "webhook-timestamp": String(Math.floor(at / 1000)),
           "webhook-signature": signature,
         };
-        return judge(await post(new URL(url), headers, body, options));
+        return outcomeOf(await post(new URL(url), headers, body, options));
       } catch (error) {
         if (error instanceof PrivateAddressError) return { kind: "refused", detail: error.message };
         return { kind: "failed", detail: error instanceof Error ? error.message : "unknown" };
@@ -37,10 +37,10 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
   };
 }
 
-/** A redirect is an answer like any other that is not a yes: nobody is sent anywhere by it. */
-function judge(status: number): WebhookOutcome {
+/** Redirects are not followed, so they count as failed. */
+function outcomeOf(status: number): WebhookOutcome {
   if (status >= 200 && status < 300) return { kind: "delivered" };
-  if (status === 410) return { kind: "refused", detail: "the receiver says that it is gone (410)" };
+  if (status === 410) return { kind: "refused", detail: "the receiver answered 410 (gone)" };
   return { kind: "failed", detail: `the receiver answered ${status}` };
 }
 
@@ -63,7 +63,7 @@ function post(
         ...(!allowPrivateHosts && { lookup: publicLookup(lookUp) }),
       },
       (response) => {
-        // What it says beside its status is nobody's.
+        // Only the status is used.
         response.destroy();
         resolve(response.statusCode ?? 0);
       },

@@ -11,19 +11,19 @@ const event = { id: "task_1-1", at: Date.now(), secret, body: JSON.stringify({ t
 
 let server: Server;
 let url: string;
-let heard: { headers: IncomingMessage["headers"]; body: string }[];
-let answer: (path: string) => { status: number; location?: string } | undefined;
+let received: { headers: IncomingMessage["headers"]; body: string }[];
+let respond: (path: string) => { status: number; location?: string } | undefined;
 
 beforeEach(async () => {
-  heard = [];
-  answer = () => ({ status: 204 });
+  received = [];
+  respond = () => ({ status: 204 });
   server = createServer((request, response) => {
     void text(request).then((body) => {
-      heard.push({ headers: request.headers, body });
-      const given = answer(request.url ?? "");
-      if (!given) return;
-      response.writeHead(given.status, given.location ? { location: given.location } : {});
-      response.end("whatever");
+      received.push({ headers: request.headers, body });
+      const reply = respond(request.url ?? "");
+      if (!reply) return;
+      response.writeHead(reply.status, reply.location ? { location: reply.location } : {});
+      response.end("ignored");
     });
   });
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
@@ -34,12 +34,12 @@ afterEach(() => {
   server.close();
 });
 
-const onThisMachine = createWebhooks({ allowPrivateHosts: true, timeoutMs: 500 });
+const local = createWebhooks({ allowPrivateHosts: true, timeoutMs: 500 });
 
 describe("a webhook", () => {
-  it("is signed as Standard Webhooks says, so that any receiver's library can tell", async () => {
-    expect(await onThisMachine.send({ url, ...event })).toEqual({ kind: "delivered" });
-    const [{ headers, body } = { headers: {}, body: "" }] = heard;
+  it("has a signature that the Standard Webhooks library verifies", async () => {
+    expect(await local.send({ url, ...event })).toEqual({ kind: "delivered" });
+    const [{ headers, body } = { headers: {}, body: "" }] = received;
     expect(new Webhook(secret).verify(body, headers as Record<string, string>)).toEqual({
       type: "task.succeeded",
     });
@@ -47,32 +47,29 @@ describe("a webhook", () => {
     expect(headers["webhook-id"]).toBe(event.id);
   });
 
-  it.each([500, 503, 404, 429])(
-    "that is answered with %d has failed, and may be tried again",
-    async (status) => {
-      answer = () => ({ status });
-      expect(await onThisMachine.send({ url, ...event })).toMatchObject({ kind: "failed" });
-    },
-  );
-
-  it("that is answered with 410 is not wanted any more", async () => {
-    answer = () => ({ status: 410 });
-    expect(await onThisMachine.send({ url, ...event })).toMatchObject({ kind: "refused" });
+  it.each([500, 503, 404, 429])("fails, and can be retried, if the answer is %d", async (status) => {
+    respond = () => ({ status });
+    expect(await local.send({ url, ...event })).toMatchObject({ kind: "failed" });
   });
 
-  it("follows no redirect", async () => {
-    answer = (path) => (path === "/hook" ? { status: 302, location: "/elsewhere" } : { status: 204 });
-    expect(await onThisMachine.send({ url, ...event })).toMatchObject({
+  it("is refused for good if the answer is 410", async () => {
+    respond = () => ({ status: 410 });
+    expect(await local.send({ url, ...event })).toMatchObject({ kind: "refused" });
+  });
+
+  it("does not follow redirects", async () => {
+    respond = (path) => (path === "/hook" ? { status: 302, location: "/elsewhere" } : { status: 204 });
+    expect(await local.send({ url, ...event })).toMatchObject({
       kind: "failed",
       detail: expect.stringContaining("302"),
     });
-    expect(heard).toHaveLength(1);
+    expect(received).toHaveLength(1);
   });
 
-  it("does not wait for a receiver that hangs, and bears one that is not there", async () => {
-    answer = () => undefined;
-    expect(await onThisMachine.send({ url, ...event })).toMatchObject({ kind: "failed" });
-    expect(await onThisMachine.send({ url: "http://127.0.0.1:1/", ...event })).toMatchObject({
+  it("fails if the receiver hangs or is down", async () => {
+    respond = () => undefined;
+    expect(await local.send({ url, ...event })).toMatchObject({ kind: "failed" });
+    expect(await local.send({ url: "http://127.0.0.1:1/", ...event })).toMatchObject({
       kind: "failed",
     });
   });
@@ -90,7 +87,7 @@ describe("a private address", () => {
         )) as never,
     });
 
-  it("is refused where the URL names it, however it is written", async () => {
+  it("is refused if the URL contains it, in any notation", async () => {
     const port = new URL(url).port;
     for (const host of [
       "127.0.0.1",
@@ -104,11 +101,11 @@ describe("a private address", () => {
       const outcome = await resolving().send({ url: `http://${host}:${port}/hook`, ...event });
       expect(outcome).toMatchObject({ kind: "refused", detail: expect.stringContaining("private") });
     }
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   });
 
   it.each([["127.0.0.1"], ["192.168.1.1"], ["fd00::1"], ["93.184.216.34", "10.0.0.1"]])(
-    "is refused where a name leads to it: %s %s",
+    "is refused if the name resolves to it: %s %s",
     async (...addresses) => {
       const port = new URL(url).port;
       const outcome = await resolving(...addresses).send({
@@ -116,7 +113,7 @@ describe("a private address", () => {
         ...event,
       });
       expect(outcome).toMatchObject({ kind: "refused" });
-      expect(heard).toEqual([]);
+      expect(received).toEqual([]);
     },
   );
 
@@ -133,7 +130,7 @@ describe("a private address", () => {
     ["fe80::1", false],
     ["64:ff9b::7f00:1", false],
     ["nonsense", false],
-  ])("%s is public: %s", (address, expected) => {
+  ])("%s counts as public: %s", (address, expected) => {
     expect(isPublic(address)).toBe(expected);
   });
 });

@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { alive } from "../fixtures/processes.ts";
+import { alive } from "../testing/processes.ts";
 import { startWorld, type World } from "./world.ts";
 
 export interface Expected {
   agent: "claude" | "codex";
   program: string;
   key: string;
-  /** What 100 tokens in and 7 out cost. */
+  /** The cost of 100 input and 7 output tokens. */
   callUsd: number;
-  /** How a turn ends whose model can not be reached, with three seconds of silence allowed. */
+  /** How a turn ends if its model cannot be reached, with three seconds of silence allowed. */
   unreachable: string;
 }
 
-/** What holds for the real CLI of an agent, from the API to its model's. In one session: it is installed once. */
+/** What holds for an agent's real CLI, from our API to its model's. All in one session, so it is installed once. */
 export function describeAgent({ agent, program, key, callUsd, unreachable }: Expected): void {
   let world: World;
   beforeAll(async () => {
@@ -148,7 +148,7 @@ export function describeAgent({ agent, program, key, callUsd, unreachable }: Exp
       expect(processesOf(id)).toEqual([]);
     });
 
-    it("whose model can not be reached ends, as its limits say", async () => {
+    it("ends by its limits if its model cannot be reached", async () => {
       const { model, run } = world;
       await model.down();
       try {
@@ -201,7 +201,7 @@ export function describeAgent({ agent, program, key, callUsd, unreachable }: Exp
   });
 }
 
-/** The task's processes, whatever became of them, by the marker that all of them have. */
+/** The task's processes, found by the marker that all of them have. */
 function processesOf(id: string): string[] {
   return alive(`CONCIERGE_TASK=${id}`, "environ");
 }

@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-/** The real CLIs: they are installed from npm, hundreds of megabytes the first time, so they are not among the rest. */
+/** The real CLIs: hundreds of megabytes from npm the first time, so they have their own command. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,

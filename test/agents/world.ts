@@ -1,12 +1,12 @@
-import type { AgentEvent } from "@concierge/core";
-import type { TaskAnswer } from "../fixtures/client.ts";
-import { ModelApi } from "../fixtures/model-api.ts";
-import { startNpmCache } from "../fixtures/npm-cache.ts";
-import { startConcierge } from "../fixtures/stack.ts";
+import type { AgentEvent } from "@concierge/protocol";
+import type { TaskAnswer } from "../testing/client.ts";
+import { ModelApi } from "../testing/model-api.ts";
+import { startNpmCache } from "../testing/npm-cache.ts";
+import { startConcierge } from "../testing/stack.ts";
 
 export type Usage = { inputTokens: number; outputTokens: number; costUsd: number };
 
-/** Concierge with a stand-in for the agents' models, and npm on loopback. */
+/** Concierge with a stub of the agents' model APIs, and npm on loopback. */
 export async function startWorld(agent: "claude" | "codex") {
   const model = await ModelApi.start();
   const npm = await startNpmCache();

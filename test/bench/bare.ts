@@ -3,7 +3,7 @@ import { localFetch } from "vercel-sandbox-local";
 
 export type BareCommand = Awaited<ReturnType<typeof launchBare>>;
 
-/** A sandbox of the same sandbox API, used through the SDK with nothing of Concierge around it. */
+/** A sandbox of the same sandbox API, used through the bare SDK. */
 export async function createBareSandbox(endpoint: string | undefined): Promise<Session> {
   if (endpoint === undefined)
     throw new Error("the stack runs on the real provider; this is for the local one");
@@ -19,7 +19,7 @@ export async function createBareSandbox(endpoint: string | undefined): Promise<S
   return sandbox.currentSession();
 }
 
-/** What is launched: bash on the script, as the shell agent is, or a Node process around it, as the runner is. */
+/** What is launched: bash on the script, like the shell agent, or a Node process around it, like the runner. */
 const programs = {
   bash: (path: string) => ({ cmd: "bash", args: [path] }),
   node: (path: string) => ({

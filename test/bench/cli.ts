@@ -1,4 +1,4 @@
-/** `npm run bench`: figures as ratios against a baseline of the same run. Only counts can fail it, times never do. */
+/** `npm run bench`: figures as ratios to a baseline in the same run. Only counts can fail it, times never do. */
 import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import { cold } from "./cold.ts";
@@ -6,7 +6,7 @@ import { costs } from "./costs.ts";
 import { type Benchmark, formatTable, judge, type Result } from "./harness.ts";
 import { latency } from "./latency.ts";
 import { ready } from "./ready.ts";
-import { rooms } from "./rooms.ts";
+import { sandboxes } from "./sandboxes.ts";
 import { stop } from "./stop.ts";
 import { throughput } from "./throughput.ts";
 import { timersBenchmark } from "./timers.ts";
@@ -20,7 +20,7 @@ const benchmarks: readonly Benchmark[] = [
   walls,
   stop,
   timersBenchmark,
-  rooms,
+  sandboxes,
   latency,
   costs,
   cold,

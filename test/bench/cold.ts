@@ -5,20 +5,19 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { bundle, bundleFunctions, sizeOf } from "@concierge/bundler";
 import { createId } from "@concierge/core";
-import { bundle, bundleFunctions, physicalName, sizeOf } from "@concierge/local";
+import { physicalName } from "@concierge/dev";
 import { createDynamoStore } from "@concierge/store";
 import { topology } from "../../infra/topology.ts";
-import { type Engine, startDynalite } from "../fixtures/dynamodb.ts";
+import { type Engine, startDynalite } from "../testing/dynamodb.ts";
 import { type Benchmark, type Figure, interleaved, percentile } from "./harness.ts";
 
 const rounds = 25;
 const userId = "bench";
 const adminKey = "a-key-for-benchmarks-only";
-/** As SST bundles it, in one file: what our own bundles have beside that is ours to gain or to lose by. */
+/** As SST bundles it by default, in one file. */
 const bare = "Hono + client-dynamodb, one get";
-/** The same, split as ours are: what a get needs is all that it loads. */
-const bareSplit = `${bare}, split`;
 
 interface Start {
   status: number;
@@ -39,7 +38,6 @@ export const cold: Benchmark = {
       const { Api: api } = await bundleFunctions({ ...topology, functions: { Api } }, directory);
       const module = fileURLToPath(new URL("./cold/bare.ts", import.meta.url));
       const whole = await bundle(module, join(directory, bare), { splitting: false });
-      await bundle(module, join(directory, bareSplit), { splitting: true });
       if (!api) throw new Error("no bundle of the api");
       const path = `/v1/tasks/${await createTask(engine)}`;
       const startBundle = (name: string, hooks: string[] = []) =>
@@ -59,29 +57,28 @@ export const cold: Benchmark = {
 type StartBundle = (name: string, hooks?: string[]) => Promise<Start>;
 
 async function times(startBundle: StartBundle): Promise<Figure[]> {
-  const starts: Record<string, Start[]> = { Api: [], [bare]: [], [bareSplit]: [] };
+  const starts: Record<string, Start[]> = { Api: [], [bare]: [] };
   const contender = (name: string) => async () => void starts[name]?.push(await startBundle(name));
   await interleaved(rounds, Object.keys(starts).map(contender));
   const p50 = (name: string, pick: (start: Start) => number) =>
     percentile((starts[name] ?? []).map(pick), 50);
-  const figure = (about: string, pick: (start: Start) => number, against = bare): Figure => ({
+  const figure = (about: string, pick: (start: Start) => number): Figure => ({
     what: about,
     unit: "ms",
     value: p50("Api", pick),
-    baseline: { what: against, value: p50(against, pick) },
+    baseline: { what: bare, value: p50(bare, pick) },
   });
   const answered = ({ answeredMs }: Start) => answeredMs;
   const untilAnswered = "first request answered, from the process's start, p50";
   return [
     figure("bundle loaded, p50", ({ loadMs }) => loadMs),
     { ...figure(untilAnswered, answered), target: { of: "ratio", atMost: 1.3 } },
-    { ...figure(untilAnswered, answered, bareSplit), target: { of: "ratio", atMost: 1.3 } },
-    // The same on a machine that has other things to do.
+    // The same on a busy machine.
     figure("CPU time until then, p50", ({ cpuMs }) => cpuMs),
   ];
 }
 
-/** Not those that were timed: to look at every file that is loaded takes time itself. */
+/** Measured separately: recording every loaded file takes time itself. */
 async function loaded(startBundle: StartBundle): Promise<Figure[]> {
   const hooks = [fileURLToPath(new URL("./cold/files.mjs", import.meta.url))];
   const bytes = async (name: string) => {
@@ -92,10 +89,7 @@ async function loaded(startBundle: StartBundle): Promise<Figure[]> {
   };
   const about = "code loaded by then";
   const ours = await bytes("Api");
-  return [
-    { ...size(about, ours, await bytes(bare)), target: { of: "ratio", atMost: 1.3 } },
-    { ...size(about, ours, await bytes(bareSplit), bareSplit), target: { of: "ratio", atMost: 1.3 } },
-  ];
+  return [{ ...size(about, ours, await bytes(bare)), target: { of: "ratio", atMost: 1.3 } }];
 }
 
 function size(about: string, ours: number, theirs: number, against = bare): Figure {
@@ -146,7 +140,7 @@ async function createTask({ client }: Engine): Promise<string> {
   return id;
 }
 
-/** What a function finds on Lambda, as far as these two ask for it. */
+/** What these two need of Lambda's environment. */
 function environment(endpoint: string): NodeJS.ProcessEnv {
   const queue = { url: "http://127.0.0.1:9/queue" };
   const resources = {

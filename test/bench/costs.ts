@@ -1,9 +1,9 @@
-import { type Client, createClient } from "../fixtures/client.ts";
-import { startConcierge } from "../fixtures/stack.ts";
+import { type Client, createClient } from "../testing/client.ts";
+import { startConcierge } from "../testing/stack.ts";
 import type { Benchmark, Figure } from "./harness.ts";
 
 const messages = 30;
-/** All times of the estimate, half as long: create 2 s, install 5 s, a message 10 s. */
+/** All times of the estimate, halved: create 2 s, install 5 s, a message 10 s. */
 const scale = 2;
 const createMs = 2000 / scale;
 const installSeconds = 5 / scale;
@@ -22,7 +22,7 @@ export const costs: Benchmark = {
     const env = { SANDBOX_SETUP: `sleep ${installSeconds}` };
     await using concierge = await startConcierge({ reapEveryMs: 3_600_000, env });
     await concierge.control("PUT", "/latency", { createMs });
-    // As the estimate has it: no base snapshot, whoever needs a sandbox installs into it.
+    // As in the estimate: without a base snapshot every sandbox installs.
     const effect = { type: "status", status: 400 };
     await concierge.control("POST", "/faults", { route: "createSnapshot", count: 1_000_000, effect });
     const [kept, fresh] = await Promise.all([
@@ -59,7 +59,7 @@ function figuresOf(kept: Used, fresh: Used): Figure[] {
 
 const once = { of: "value", atMost: 1, firm: true } as const;
 
-/** Does its messages as a user of its own, so that its costs are its own. */
+/** Sends its messages as a separate user, so that the costs are separate. */
 async function use(
   admin: Client,
   userId: string,

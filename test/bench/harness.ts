@@ -1,4 +1,4 @@
-/** A benchmark: what it measures of Concierge, each figure beside the same thing done bare, in the same run. */
+/** A benchmark: each figure of Concierge beside the same thing done bare, in the same run. */
 export interface Benchmark {
   name: string;
   about: string;
@@ -16,7 +16,7 @@ export interface Figure {
 export interface Target {
   of: "value" | "ratio";
   atMost: number;
-  /** A count, not a time: the same on every machine, so that a broken one fails the run. */
+  /** A count, not a time: the same on every machine, so a wrong one fails the run. */
   firm?: boolean;
 }
 
@@ -34,7 +34,7 @@ export function judge(bench: string, figure: Figure): Result {
   return { ...figure, bench, ratio, met };
 }
 
-/** The nearest rank: a value that was measured, none made up between two. */
+/** The nearest rank: a measured value, never an interpolated one. */
 export function percentile(samples: readonly number[], percent: number): number {
   const sorted = samples.toSorted((a, b) => a - b);
   const value = sorted[Math.max(Math.ceil((percent / 100) * sorted.length) - 1, 0)];
@@ -48,7 +48,7 @@ export async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - began;
 }
 
-/** Does them in turn, each first every so many rounds, so that none has the quieter machine. */
+/** Alternates them, each first in turn, so that none has the quieter machine. */
 export async function interleaved(
   rounds: number,
   contenders: readonly ((round: number) => Promise<void>)[],

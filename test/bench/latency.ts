@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import type { Session } from "@vercel/sandbox";
-import type { Client } from "../fixtures/client.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import type { Client } from "../testing/client.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 import { createBareSandbox, firstOutput } from "./bare.ts";
 import { type Benchmark, type Figure, interleaved, percentile, timed } from "./harness.ts";
 import { firstOutputOf } from "./turn.ts";
 
 const rounds = 15;
 const distantRounds = 6;
-/** What a call of the provider takes when it is not on this machine: two of them are a bare command's. */
+/** The latency of a remote provider's call: a bare command makes two. */
 const distanceMs = 100;
 const warmTarget = 5;
 const script = "echo started";
@@ -84,7 +84,7 @@ async function measure(concierge: Concierge, session: Session, count: number) {
       samples.reused.push((await turn(client, () => client.continue(id, script), "reused")).ms);
     },
     async () => {
-      // Longer than any that is made ahead lives: it gets one of its own.
+      // Longer than any warm sandbox lives: it gets a new one.
       const limits = { maxDurationMs: 6 * 60 * 60_000 };
       samples.cold.push(
         (await turn(client, () => client.start(script, { limits, keepAlive: false }), "cold")).ms,

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Dev, startDev } from "../fixtures/dev.ts";
+import { type Dev, startDev } from "../testing/dev.ts";
 import { type Benchmark, percentile, timed } from "./harness.ts";
 
 const rounds = 3;

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { scaleFile, scaleTables, withTables } from "./scale.ts";
 import { countRequests } from "./verbs.ts";
 
-it("docs/scale.md has the counts and what follows from them as they are: npm run scale -- --update", async () => {
+it("docs/scale.md has the measured counts (update: npm run scale -- --update)", async () => {
   const document = await readFile(scaleFile, "utf8");
   expect(document).toBe(withTables(document, scaleTables(await countRequests())));
 });

@@ -1,11 +1,11 @@
 /**
- * What a day costs and asks for, by the counts of `verbs.ts`: the tables of docs/scale.md.
- * `npm run scale` prints them, and with `-- --update` writes them there.
+ * What a day costs and needs, from the counts of `verbs.ts`: the tables of docs/scale.md. `npm run scale` prints them;
+ * `-- --update` writes them there.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { countRequests, type Requests } from "./verbs.ts";
 
-/** What is assumed of a task; everything else is counted, or a price. */
+/** Assumptions about a task; everything else is counted, or a price. */
 const task = {
   turns: 3,
   turnSeconds: 60,
@@ -18,12 +18,12 @@ const task = {
   idleSeconds: 30 * 60,
   sandboxGb: 4,
 };
-/** The busiest minute against the mean one. */
+/** The busiest minute relative to the mean one. */
 const peak = 5;
 const daySeconds = 86_400;
 const days = [1_000, 100_000, 10_000_000];
 
-/** How long a function is held by one invocation, in seconds: the provider's part is what it was measured at. */
+/** How long one invocation occupies a function, in seconds, including the measured provider time. */
 const held = { api: 0.02, coldProvision: 1.5, reusedProvision: 0.4, timer: 0.05, gb: 0.5 };
 
 /** Dollars, us-east-1 and Vercel Pro, November 2026. */
@@ -40,9 +40,9 @@ export const price = {
   creation: 0.6e-6,
 };
 
-/** The indexes hold keys and little more: their part of the write units, as `npm run bench -- --only units` bills them. */
+/** The indexes' share of the write units, as `npm run bench -- --only units` measures it. */
 const writesPerTaskWrite = 1.25;
-/** A message is sent, received, and deleted. */
+/** Send, receive and delete. */
 const requestsPerMessage = 3;
 const logKbPerInvocation = 0.5;
 
@@ -65,7 +65,7 @@ export function perTask(counts: Counts): PerTask {
     "provision, reused": later,
     "a batch of output": task.turns * task.batchesPerTurn,
     "a beat": task.turns * task.beatsPerTurn,
-    // Inactivity looks once a minute, the deadline once.
+    // Inactivity checks once a minute, the deadline once.
     "a timer that comes early": task.turns * 2,
     "an end, by the runner": task.turns,
     "what follows an end": task.turns,
@@ -165,7 +165,7 @@ export function scaleTables(counts: Counts): Record<string, string> {
 
 export const scaleFile = new URL("../../docs/scale.md", import.meta.url);
 
-/** The document with its tables as they are now: each stands behind a comment with its name. */
+/** The document with its current tables: each follows a comment with its name. */
 export function withTables(document: string, tables: Record<string, string>): string {
   return Object.entries(tables).reduce((text, [name, rows]) => {
     const place = new RegExp(`(<!-- table: ${name} -->\n\n)(?:\\|.*\n)*`);

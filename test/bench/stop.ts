@@ -1,16 +1,16 @@
 import { DynamoDBClient, GetItemCommand, UpdateItemCommand } from "@aws-sdk/client-dynamodb";
-import { clientConfig } from "@concierge/local";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { clientConfig } from "@concierge/dev";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 import { type BareCommand, createBareSandbox, firstOutput, launchBare } from "./bare.ts";
 import { type Benchmark, type Figure, interleaved, percentile, timed } from "./harness.ts";
 import { firstOutputOf } from "./turn.ts";
 
-/** Tasks that run at once; each round stops them one by one and goes on with them. */
+/** Concurrent tasks; each round stops them one by one and continues them. */
 const sessions = 4;
 const rounds = 15;
 const warmUpRounds = 2;
 const distantRounds = 5;
-/** What a call of the provider takes when it is not on this machine. */
+/** The latency of a remote provider's call. */
 const distancesMs = [10, 25];
 const script = "echo started\nsleep 600\n";
 

@@ -1,4 +1,4 @@
-import { startConcierge } from "../fixtures/stack.ts";
+import { startConcierge } from "../testing/stack.ts";
 import { createBareSandbox, launchBare, outputBytes } from "./bare.ts";
 import { type Benchmark, type Figure, interleaved, percentile, timed } from "./harness.ts";
 

@@ -8,15 +8,15 @@ import {
   SQSClient,
 } from "@aws-sdk/client-sqs";
 import { createId, type Store, type Task, type Timers } from "@concierge/core";
-import { clientConfig } from "@concierge/local";
+import { clientConfig } from "@concierge/dev";
 import { createTimers } from "@concierge/queue";
 import { createDynamoStore } from "@concierge/store";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 import { type Benchmark, type Figure, percentile } from "./harness.ts";
 
 const timers = 1000;
 const spreadMs = 10_000;
-/** Time to write and to arm them all before the first is due. */
+/** Time to write and arm them all before the first is due. */
 const leadMs = 20_000;
 const abreast = 8;
 const farOffMs = 3_600_000;
@@ -31,7 +31,7 @@ export const timersBenchmark: Benchmark = {
     using dynamodb = disposable(new DynamoDBClient(clientConfig(endpoints.dynamodb, concierge.credentials)));
     const clock = { now: () => Date.now(), sleep: async (ms: number) => void (await sleep(ms)) };
     const store = createDynamoStore({ client: dynamodb.client, tableName, clock });
-    // The same parts of a second for both: the queue's delays are whole seconds, rounded up.
+    // The same fractions of a second for both: the queue's delays are whole seconds, rounded up.
     const dueIn = Array.from({ length: timers }, () => leadMs + Math.floor(Math.random() * spreadMs));
 
     const bare = await withBareReceiver(concierge, sqs.client, dueIn);
@@ -51,7 +51,7 @@ export const timersBenchmark: Benchmark = {
   },
 };
 
-/** The real Timer function ends tasks that no worker has claimed, so there is nothing to kill and the time is its own. */
+/** The real Timer function ends tasks that no worker has claimed, so there is nothing to kill. */
 async function withConcierge(
   { userId, queueUrls }: Concierge,
   client: SQSClient,
@@ -154,7 +154,7 @@ function aQueuedTask(userId: string, sessionKey: string, now: number, deadlineAt
     phases: [{ turn: 1, status: "queued", at: now, by: "api" }],
     phaseCount: 1,
     notices: [],
-    // Not for the reaper: the timers are to do it alone.
+    // Far off, so that the reaper stays out of it.
     dueAt: now + farOffMs,
     expiresAt: now + farOffMs,
   };

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Client } from "../fixtures/client.ts";
+import type { Client } from "../testing/client.ts";
 
 const pollMs = 10;
 const withinMs = 30_000;
 
-/** Returns when a reader of the task's output gets the first byte of a turn. */
+/** Resolves when a reader gets the first byte of a turn's output. */
 export async function firstOutputOf(
   client: Client,
   { id, turn }: { id: string; turn: number },

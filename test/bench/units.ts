@@ -1,6 +1,9 @@
 import { type AttributeValue, type DynamoDBClient, GetItemCommand } from "@aws-sdk/client-dynamodb";
-import { carryOut, reportEnd, start, takeBeat, takeOutput } from "@concierge/core/verbs";
-import { physicalName } from "@concierge/local";
+import { reportEnd } from "@concierge/core/task/end";
+import { takeBeat, takeOutput } from "@concierge/core/task/output";
+import { start } from "@concierge/core/task/start";
+import { handleWork } from "@concierge/core/work";
+import { physicalName } from "@concierge/dev";
 import { topology } from "../../infra/topology.ts";
 import type { Benchmark, Figure } from "./harness.ts";
 import { composeDeps, startEngine } from "./verbs.ts";
@@ -11,14 +14,14 @@ type Projection = "all" | readonly string[];
 const minute = 60_000;
 const promptBytes = 10 * 1024;
 const turnMs = 20 * minute;
-/** As the runner does: a beat every two seconds; now and then the agent says something. */
+/** As the runner does: a beat every two seconds, sometimes output. */
 const beatMs = 2_000;
 const sayEveryMs = 2 * minute;
 
 /**
- * Write units of one turn whose agent mostly waits for its model, as DynamoDB bills them: the item by its whole size, and
- * each index where what it holds of the item has changed. The baseline is the same turn with the prompt in the item, both
- * indexes holding all of it, and every beat written, as it was before.
+ * Write units of one turn whose agent mostly waits for its model, as DynamoDB bills them: the item by its whole size,
+ * and each index whose projected attributes changed. The baseline is a model of the earlier design: the prompt in the
+ * item, both indexes projecting everything, and every beat written.
  */
 export const units: Benchmark = {
   name: "units",
@@ -45,7 +48,7 @@ async function writeUnits({ isNaive = false }: { isNaive?: boolean }): Promise<n
 
   const { id } = await start(deps, "bench", { prompt });
   const turn = { taskId: id, turn: 1 };
-  await carryOut(deps, { kind: "provision", ...turn });
+  await handleWork(deps, { kind: "provision", ...turn });
   let seq = 0;
   for (let at = beatMs; at <= turnMs; at += beatMs) {
     now += beatMs;
@@ -59,7 +62,7 @@ async function writeUnits({ isNaive = false }: { isNaive?: boolean }): Promise<n
   }
   const end = { exitCode: 0, signal: null, reason: "exited", outputCutBytes: 0, text: "" } as const;
   await reportEnd(deps, turn, { ...end, lastSeq: seq });
-  await carryOut(deps, { kind: "ended", ...turn });
+  await handleWork(deps, { kind: "ended", ...turn });
   return billed;
 }
 
@@ -68,7 +71,7 @@ interface WriteInput {
   Item?: Attributes;
 }
 
-/** Adds up what each write costs, from the item before and after it. */
+/** Adds up the cost of each write from the item before and after it. */
 function bill(
   client: DynamoDBClient,
   extraBytes: number,
@@ -100,7 +103,7 @@ function bill(
   );
 }
 
-/** Nothing where the index does not see a difference; twice where the entry moves to another place. */
+/** Zero if the index sees no difference; twice if the entry moves. */
 function indexUnits(
   before: Attributes | undefined,
   after: Attributes | undefined,

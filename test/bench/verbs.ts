@@ -11,36 +11,33 @@ import {
   type LaunchDeps,
   parseConfig,
 } from "@concierge/core";
-import { beginning, readEvents } from "@concierge/core/events";
-import {
-  carryOut,
-  continueTask,
-  fireTimer,
-  reap,
-  reportEnd,
-  start,
-  stop,
-  takeBeat,
-  takeOutput,
-} from "@concierge/core/verbs";
-import { clientConfig, createTables, physicalName } from "@concierge/local";
-import { createMemoryProvider } from "@concierge/provider";
-import { SandboxSessionManager } from "@concierge/sessions";
+import { beginning } from "@concierge/core/events/cursor";
+import { readEvents } from "@concierge/core/events/read";
+import { reap } from "@concierge/core/reaper/reap";
+import { continueTask } from "@concierge/core/task/continue";
+import { reportEnd } from "@concierge/core/task/end";
+import { takeBeat, takeOutput } from "@concierge/core/task/output";
+import { start } from "@concierge/core/task/start";
+import { stop } from "@concierge/core/task/stop";
+import { fireTimer } from "@concierge/core/task/timer";
+import { createMemoryProvider } from "@concierge/core/testing";
+import { handleWork } from "@concierge/core/work";
+import { clientConfig, createTables, physicalName } from "@concierge/dev";
 import { createDynamoStore } from "@concierge/store";
 import dynalite from "dynalite";
 import { topology } from "../../infra/topology.ts";
-import { noAgents } from "../fixtures/agents.ts";
+import { noAgents } from "../testing/agents.ts";
 
-/** What a verb asks of the world. */
+/** What a verb asks of the outside world. */
 export interface Requests {
   reads: number;
   writes: number;
-  /** As DynamoDB bills them on demand, with the indexes' own. */
+  /** As DynamoDB bills them on demand, including indexes. */
   readUnits: number;
   writeUnits: number;
-  /** Sent to a queue. */
+  /** Messages sent to a queue. */
   messages: number;
-  /** Calls of the provider. */
+  /** Calls to the provider. */
   calls: number;
 }
 
@@ -48,12 +45,12 @@ const userId = "bench";
 const writing = /(Put|Update|Delete|BatchWrite|TransactWrite)Item/;
 const nothing: Requests = { reads: 0, writes: 0, readUnits: 0, writeUnits: 0, messages: 0, calls: 0 };
 
-/** A count that begins at nothing. */
+/** All zero. */
 export function requestsOf(): Requests {
   return { ...nothing };
 }
 
-/** Carries each verb out once, on a real engine, and counts. */
+/** Runs each verb once on a real engine and counts. */
 export async function countRequests(): Promise<Record<string, Requests>> {
   const total = { ...nothing };
   await using engine = await startEngine(total);
@@ -73,17 +70,17 @@ export async function countRequests(): Promise<Record<string, Requests>> {
 
   const { id } = await count("start", () => start(deps, userId, { prompt: "true" }));
   const first = { taskId: id, turn: 1 };
-  await count("provision, cold", () => carryOut(deps, { kind: "provision", ...first }));
+  await count("provision, cold", () => handleWork(deps, { kind: "provision", ...first }));
   await count("a batch of output", () => takeOutput(deps, first, batch));
   await count("a beat", () => takeBeat(deps, first, "none"));
   await count("a timer that comes early", () => fireTimer(deps, { kind: "inactivity", ...first }));
   await count("an end, by the runner", () => reportEnd(deps, first, { ...end, lastSeq: 1 }));
-  await count("what follows an end", () => carryOut(deps, { kind: "ended", ...first }));
+  await count("what follows an end", () => handleWork(deps, { kind: "ended", ...first }));
   const task = await count("read a task", () => getTask(deps, userId, id));
   await count("read its events, besides", () => readEvents(deps, task, beginning));
 
   await count("continue", () => continueTask(deps, userId, id, { prompt: "true" }));
-  await count("provision, reused", () => carryOut(deps, { kind: "provision", taskId: id, turn: 2 }));
+  await count("provision, reused", () => handleWork(deps, { kind: "provision", taskId: id, turn: 2 }));
   const stopped = await count("stop, of a running turn", () => stop(deps, userId, id));
   if (stopped.state.status !== "stopped") throw new Error(`it is ${stopped.state.status}, not stopped`);
   await count("stop, of a stopped one", () => stop(deps, userId, id));
@@ -99,7 +96,7 @@ function difference(after: Requests, before: Requests): Requests {
   return Object.fromEntries(names.map((name) => [name, after[name] - before[name]])) as unknown as Requests;
 }
 
-/** A table of its own; what is asked of it is counted where there is something to count in. */
+/** A separate table; requests to it are counted in `total`. */
 export async function startEngine(total?: Requests) {
   const server = dynalite({ createTableMs: 0 });
   server.listen(0, "127.0.0.1");
@@ -199,5 +196,5 @@ export function composeDeps(
     agents: noAgents,
     limitTime: <T>(_ms: number, work: () => Promise<T>) => work(),
   };
-  return { ...deps, sessions: new SandboxSessionManager({ ...config, ...deps }) };
+  return deps;
 }

@@ -1,8 +1,9 @@
 import { BatchWriteItemCommand, type DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { marshall } from "@aws-sdk/util-dynamodb";
 import { AppError, type EndingDeps, type LaunchDeps } from "@concierge/core";
-import { reap, start } from "@concierge/core/verbs";
-import { physicalName } from "@concierge/local";
+import { reap } from "@concierge/core/reaper/reap";
+import { start } from "@concierge/core/task/start";
+import { physicalName } from "@concierge/dev";
 import type { Benchmark, Figure } from "./harness.ts";
 import { composeDeps, type Requests, requestsOf, startEngine } from "./verbs.ts";
 
@@ -11,7 +12,7 @@ type Item = Record<string, unknown>;
 const hour = 60 * 60_000;
 const dueSessions = 50;
 
-/** What grows with what is due, or with nothing, must not grow with what there is. */
+/** What depends on what is due, or on nothing, must not grow with what exists. */
 export const walls: Benchmark = {
   name: "walls",
   about: "requests of a reaper's pass and of a start at a full pool, by how much there is",
@@ -51,7 +52,7 @@ export const walls: Benchmark = {
   },
 };
 
-/** One pass of the reaper: requests to the table and to the provider. */
+/** One reaper pass: requests to the table and to the provider. */
 async function passWith({ sessions, runningTurns = 0 }: { sessions: number; runningTurns?: number }) {
   const total = requestsOf();
   await using engine = await startEngine(total);
@@ -87,7 +88,7 @@ function requests({ reads, writes, calls }: Requests): number {
   return reads + writes + calls;
 }
 
-/** The provider lists what it has, a page at a time: as many as the pool has. */
+/** The provider lists its sandboxes, as many as the pool has. */
 async function makeSandboxes({ provider, config }: EndingDeps & LaunchDeps, count: number): Promise<void> {
   const tags = { app: "concierge", stage: config.stage };
   for (let i = 0; i < count; i++)
@@ -98,7 +99,7 @@ async function makeSandboxes({ provider, config }: EndingDeps & LaunchDeps, coun
     });
 }
 
-/** A session that a turn has, the reaper is to look at: it is kept, whatever there is besides. */
+/** A session with a turn that is due for a look: it is kept. */
 function sessionItems(i: number, now: number, { isDue }: { isDue: boolean }): Item[] {
   const [userId, key] = [`user-${i}`, "default"];
   const dueAt = isDue ? now - 1000 : now + hour;
@@ -132,7 +133,7 @@ function sessionItems(i: number, now: number, { isDue }: { isDue: boolean }): It
   return isDue ? [session, taskItem(`task_idle_${i}`, userId, now), slotItem(i, now)] : [session];
 }
 
-/** A turn that runs well: nothing of it is due. */
+/** A healthy running turn: nothing of it is due. */
 function runningItems(i: number, now: number): Item[] {
   const userId = `busy-${i}`;
   const [session = {}] = sessionItems(i, now, { isDue: false });

@@ -1,7 +1,7 @@
 import type { Benchmark, Figure } from "./harness.ts";
 import { countRequests } from "./verbs.ts";
 
-/** Every state change is one write on one item. An end also marks the session as idle. */
+/** Every state change is one write on one item. An end also marks the session idle. */
 const atMost: Readonly<Record<string, number>> = {
   start: 2,
   "a batch of output": 2,

@@ -10,7 +10,7 @@ const entries = paths
   .filter((path) => /^(packages\/[^/]+|functions)\/package\.json$/.test(path))
   .flatMap((path) => entriesOf(JSON.parse(readFileSync(path, "utf8"))));
 const files = paths
-  // Its own test is made of imports that must not be.
+  // Its own test consists of forbidden imports.
   .filter((path) => /\.(ts|mjs)$/.test(path) && !path.startsWith("test/boundaries/"))
   .map((path) => ({ path, text: readFileSync(path, "utf8") }));
 

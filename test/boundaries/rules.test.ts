@@ -2,8 +2,11 @@ import { describe, expect, it } from "vitest";
 import { entriesOf, findViolations, importsOf } from "./rules.ts";
 
 const entries = [
-  ...entriesOf({ name: "@concierge/core", exports: { ".": "./index.ts", "./verbs": "./verbs.ts" } }),
-  ...["@concierge/store", "@concierge/provider", "vercel-sandbox-local"].flatMap((name) =>
+  ...entriesOf({
+    name: "@concierge/core",
+    exports: { ".": "./index.ts", "./task/start": "./task/start.ts" },
+  }),
+  ...["@concierge/store", "@concierge/provider-vercel", "vercel-sandbox-local"].flatMap((name) =>
     entriesOf({ name }),
   ),
 ];
@@ -14,7 +17,11 @@ describe("the package boundaries", () => {
     ["core reads a file", "packages/core/task/x.ts", `import { readFile } from "node:fs/promises";`],
     ["core knows an SDK", "packages/core/x.ts", `import { SQSClient } from "@aws-sdk/client-sqs";`],
     ["core knows an adapter", "packages/core/x.ts", `import { createDynamoStore } from "@concierge/store";`],
-    ["an adapter knows another", "packages/store/x.ts", `import type { A } from "@concierge/provider";`],
+    [
+      "an adapter knows another",
+      "packages/store/x.ts",
+      `import type { A } from "@concierge/provider-vercel";`,
+    ],
     [
       "a handler reaches past an index",
       "functions/x.ts",
@@ -30,9 +37,13 @@ describe("the package boundaries", () => {
     [
       "an adapter calls another's verb",
       "packages/store/x.ts",
-      `import { a } from "@concierge/provider/verbs";`,
+      `import { a } from "@concierge/provider-vercel/sdk";`,
     ],
-    ["core calls itself by name", "packages/core/x.ts", `import { start } from "@concierge/core/verbs";`],
+    [
+      "core calls itself by name",
+      "packages/core/x.ts",
+      `import { start } from "@concierge/core/task/start";`,
+    ],
     ["an export reaches in", "functions/x.ts", `export * from "@concierge/store/dynamo.ts";`],
     ["an import over several lines", "packages/core/x.ts", `import {\n  a,\n  type B,\n} from "node:http";`],
     ["a bare import", "packages/core/x.ts", `import "node:net";`],
@@ -44,14 +55,14 @@ describe("the package boundaries", () => {
     ["core hashes", "packages/core/x.ts", `import { createHash } from "node:crypto";`],
     ["core parses", "packages/core/x.ts", `import * as z from "zod/mini";`],
     ["an adapter knows core", "packages/store/x.ts", `import type { Store } from "@concierge/core";`],
-    ["a handler calls a verb", "functions/x.ts", `import { start } from "@concierge/core/verbs";`],
+    ["a handler calls a verb", "functions/x.ts", `import { start } from "@concierge/core/task/start";`],
     ["a handler composes", "functions/x.ts", `import { createDynamoStore } from "@concierge/store";`],
     [
       "the local stack reads the topology",
-      "packages/local/x.ts",
+      "packages/dev/x.ts",
       `import { topology } from "../../infra/topology.ts";`,
     ],
-    ["a test uses fixtures", "packages/store/x.test.ts", `import { a } from "../../test/fixtures/a.ts";`],
+    ["a test uses fixtures", "packages/store/x.test.ts", `import { a } from "../../test/testing/a.ts";`],
     ["a package uses itself", "packages/core/task/x.ts", `import { a } from "../ids.ts";`],
   ])("allow it when %s", (_what, path, text) => {
     expect(check(path, text)).toEqual([]);

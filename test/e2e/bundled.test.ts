@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 
@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => concierge[Symbol.asyncDispose]());
 
 describe("the functions, from their bundles", () => {
-  test("have nothing to resolve modules from but what they are shipped with", () => {
+  test("resolve modules only from what they are shipped with", () => {
     const functions = concierge.processes().filter(({ name }) => name.includes("#"));
     expect(functions.map(({ name }) => name).sort()).toEqual([
       "Api#1",
@@ -28,7 +28,7 @@ describe("the functions, from their bundles", () => {
     }
   });
 
-  test("serve the API's page with all it needs, and the document", async () => {
+  test("serve the API docs and the OpenAPI document", async () => {
     const page = await (await fetch(new URL("/docs", concierge.url))).text();
     const wanted = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? "");
     expect(wanted).toHaveLength(3);

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 beforeAll(async () => {
@@ -14,7 +14,7 @@ interface Line {
   [field: string]: unknown;
 }
 
-/** The functions' lines of JSON, with which function's they are. */
+/** The functions' JSON log lines, with the name of the function. */
 function lines(): Line[] {
   return concierge.log.flatMap((text) => {
     const [, by = "", json = ""] = /^\[(\w+)#\d+\] (\{.*\})$/.exec(text) ?? [];
@@ -31,7 +31,7 @@ async function start(requestId: string): Promise<{ id: string; answered: string 
       "x-request-id": requestId,
     },
     body: JSON.stringify({
-      // The runner is frozen, so that the deadline is the timer's to enforce.
+      // The runner is frozen, so the timer has to enforce the deadline.
       prompt: "echo started; sleep 0.5; kill -STOP $PPID; sleep 1000",
       sessionKey: randomUUID(),
       limits: { maxDurationMs: 6000, inactivityMs: 60_000 },
@@ -41,7 +41,7 @@ async function start(requestId: string): Promise<{ id: string; answered: string 
   return { id, answered: response.headers.get("x-request-id") };
 }
 
-it("one request is found by its id in the api, the worker, the runner's calls and the timer", async () => {
+it("one request id is in the lines of api, worker, runner posts and timer", async () => {
   const requestId = `abc-${randomUUID()}`;
   const { id, answered } = await start(requestId);
   expect(answered).toBe(requestId);
@@ -61,14 +61,14 @@ it("one request is found by its id in the api, the worker, the runner's calls an
         "Timer deadline",
       ]),
     );
-  // And with the task, which one of another request's would not have.
+  // And with the task's id, which another request's line would not have.
   expect(new Set(mine().flatMap(({ taskId = [] }) => taskId))).toEqual(new Set([id]));
   expect(mine().filter(({ path }) => path === "/v1/runner/output")).toContainEqual(
     expect.objectContaining({ taskId: id, turn: "1", status: "200" }),
   );
 }, 60_000);
 
-it("another request's lines have another id", async () => {
+it("another request has another id", async () => {
   const first = `abc-${randomUUID()}`;
   const { id } = await start(first);
   const response = await fetch(new URL(`/v1/tasks/${id}/stop`, concierge.url), {

@@ -2,9 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createClient } from "../fixtures/client.ts";
-import { startDev } from "../fixtures/dev.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { createClient } from "../testing/client.ts";
+import { startDev } from "../testing/dev.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 beforeEach(async () => {
@@ -13,7 +13,7 @@ beforeEach(async () => {
 afterEach(async () => await concierge[Symbol.asyncDispose]());
 
 describe("kill -9", () => {
-  it("of the worker while it creates a sandbox: another adopts what it made, and the task ends", async () => {
+  it("of the worker during a create: another worker adopts the sandbox, and the task ends", async () => {
     const { client, control, kill } = concierge;
     await control("PUT", "/latency", { createMs: 1500 });
     const { id } = await client.start("echo survived");
@@ -30,11 +30,11 @@ describe("kill -9", () => {
     expect((await client.output(id)).toString()).toBe("survived\n");
   });
 
-  it("of the worker right after its launch: the second launch finds the first, and the script runs once", async () => {
+  it("of the worker right after its launch: the script runs once", async () => {
     const { client, control, kill } = concierge;
     const { id } = await client.start("true", { sessionKey: "launched" });
     await client.ended(id);
-    // What looks at the sandbox is a command too: from here on the launch is the only one.
+    // Inspecting the sandbox is a command too: from here on the launch is the only one.
     const known = async () => (await client.json("GET", "/v1/sessions/launched")).environment;
     await expect.poll(known, { timeout: 20_000 }).not.toBeNull();
     const before = await countOf(concierge, "runCommand");
@@ -50,7 +50,7 @@ describe("kill -9", () => {
     expect((await client.output(id)).toString()).toMatch(/^once \d+\nx\n$/);
   });
 
-  it("of the api while output streams in: nothing is lost, nothing comes twice", async () => {
+  it("of the api while output streams in: nothing is lost or repeated", async () => {
     const { client, kill } = concierge;
     const { id } = await client.start("for n in $(seq 1 300); do echo line $n; sleep 0.01; done");
     for (const seen of [20, 120]) {
@@ -65,8 +65,8 @@ describe("kill -9", () => {
   });
 });
 
-describe("started again on the same data dir", { timeout: 90_000 }, () => {
-  it("it knows its tasks and their output, and goes on with the session", async () => {
+describe("a restart on the same data directory", { timeout: 90_000 }, () => {
+  it("keeps tasks and output, and continues the session", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "concierge-again-"));
     try {
       const first = await startDev({ dataDir });
@@ -89,7 +89,7 @@ describe("started again on the same data dir", { timeout: 90_000 }, () => {
     }
   });
 
-  it("after a kill -9 nothing of the first is alive, and what was queued or running is dealt with", async () => {
+  it("after kill -9 leaves no process alive, and handles queued and running tasks", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "concierge-killed-"));
     try {
       const first = await startDev({ dataDir, args: ["--reap-every", "500"] });
@@ -116,7 +116,7 @@ async function countOf({ control }: Concierge, route: string): Promise<number> {
   return stats.routes[route]?.requests ?? 0;
 }
 
-/** While the api is away it is as if there were nothing new. */
+/** While the api is down there is nothing new. */
 async function lines({ client }: Concierge, id: string): Promise<number> {
   const output = await client.output(id).catch(() => Buffer.alloc(0));
   return output.toString().split("\n").length;

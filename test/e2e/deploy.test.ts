@@ -3,14 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DynamoDBClient, ScanCommand } from "@aws-sdk/client-dynamodb";
 import { GetQueueAttributesCommand, SQSClient } from "@aws-sdk/client-sqs";
-import { bundleFunctions, clientConfig } from "@concierge/local";
+import { bundleFunctions } from "@concierge/bundler";
+import { clientConfig } from "@concierge/dev";
 import type { Plugin } from "esbuild";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { topology } from "../../infra/topology.ts";
-import { BUNDLES } from "../fixtures/bundles.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { BUNDLES } from "../testing/bundles.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
-/** The version after this one: it writes, sends and posts more than this one knows. */
+/** The next version: it writes, sends and posts fields that this one does not know. */
 const later: Readonly<Record<string, readonly [from: string, to: string]>> = {
   "packages/store/version.ts": ["schemaVersion = 3", "schemaVersion = 4"],
   "packages/store/table.ts": [
@@ -22,23 +23,32 @@ const later: Readonly<Record<string, readonly [from: string, to: string]>> = {
          : value;
      return { ...(known(fields) as Item), schema: schemaVersion };`,
   ],
-  "packages/queue/index.ts": [
+  "packages/queue/send.ts": [
     "JSON.stringify(message)",
     'JSON.stringify({ ...message, later: "known later" })',
   ],
-  "packages/runner/deliver.ts": ["JSON.stringify(post)", 'JSON.stringify({ ...post, later: "known later" })'],
-  "packages/runner/output.ts": ["JSON.stringify(post)", 'JSON.stringify({ ...post, later: "known later" })'],
+  "packages/runner/transport/deliver.ts": [
+    "JSON.stringify(post)",
+    'JSON.stringify({ ...post, later: "known later" })',
+  ],
+  "packages/runner/output/output.ts": [
+    "JSON.stringify(post)",
+    'JSON.stringify({ ...post, later: "known later" })',
+  ],
 };
 
 const knowingMore: Plugin = {
   name: "knowing-more",
   setup({ onLoad }) {
-    onLoad({ filter: /packages[\\/](store|queue|runner)[\\/]\w+\.ts$/ }, async ({ path }) => {
-      const text = await readFile(path, "utf8");
-      const [, [from, to] = ["", ""]] = Object.entries(later).find(([file]) => path.endsWith(file)) ?? [];
-      if (!text.includes(from)) throw new Error(`${path} is not as it is to be changed`);
-      return { contents: from === "" ? text : text.replace(from, to), loader: "ts" };
-    });
+    onLoad(
+      { filter: /packages[\\/](store|queue|runner[\\/](transport|output))[\\/]\w+\.ts$/ },
+      async ({ path }) => {
+        const text = await readFile(path, "utf8");
+        const [, [from, to] = ["", ""]] = Object.entries(later).find(([file]) => path.endsWith(file)) ?? [];
+        if (!text.includes(from)) throw new Error(`${path} is not as it is to be changed`);
+        return { contents: from === "" ? text : text.replace(from, to), loader: "ts" };
+      },
+    );
   },
 };
 
@@ -59,7 +69,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** Harsher than Lambda, which lets what is under way end: every process of the version before is killed. */
+/** Harsher than Lambda, which lets running invocations end: every process of the old version is killed. */
 async function deploy(version: "now" | "later"): Promise<void> {
   await rm(join(directory, "deployed"), { recursive: true });
   await cp(join(directory, version), join(directory, "deployed"), { recursive: true });
@@ -102,9 +112,9 @@ async function deadLetters(): Promise<number> {
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-it("turns in flight survive a deploy and the way back, and each version goes on with the other's", async () => {
+it("running turns survive a deploy and a rollback, and each version continues the other's", async () => {
   const { client } = concierge;
-  // A timer of its own goes with it: what one version armed, the other is woken by.
+  // It has its own timer: one version armed it, and the other is woken by it.
   const limits = { inactivityMs: 2000 };
 
   const old = await client.start(script, { limits });
@@ -121,7 +131,7 @@ it("turns in flight survive a deploy and the way back, and each version goes on 
   expect((await client.ended(young.id)).status).toBe("succeeded");
   expect(String(await client.output(young.id))).toBe(all);
 
-  // Silent, while all that would hear of it is started anew.
+  // Silent, while everything that would hear of it restarts.
   const again = await client.continue(young.id, "sleep 600", { limits: { inactivityMs: 60_000 } });
   await client.until(young.id, ({ status }) => status === "running");
   await deploy("later");

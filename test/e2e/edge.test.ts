@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { startHostileEdge, strangeAnswers } from "../fixtures/hostile-edge.ts";
-import { startConcierge } from "../fixtures/stack.ts";
+import { startHostileEdge, strangeAnswers } from "../testing/hostile-edge.ts";
+import { startConcierge } from "../testing/stack.ts";
 
 describe("an edge that answers in Concierge's place", () => {
-  it("ends no agent: each works on, and its output arrives in order once the edge is gone", async () => {
+  it("ends no agent: each works on, and its output arrives in order afterwards", async () => {
     await using edge = await startHostileEdge();
     await using concierge = await startConcierge({ callbackUrl: edge.url });
     edge.leadTo(concierge.url);
     const { client } = concierge;
-    // It counts while the edge refuses everything, and ends only after it.
+    // It counts while the edge refuses everything, and ends only after that.
     const script =
       "for i in $(seq 30); do echo line $i; sleep 0.2; done; touch done; until [ -e go ]; do sleep 0.1; done";
     const task = await client.start(script, { sessionKey: "edge" });
@@ -31,7 +31,7 @@ describe("an edge that answers in Concierge's place", () => {
 });
 
 describe("a task without output", () => {
-  it("has an empty one, at once, also while it runs", async () => {
+  it("has empty output at once, even while it runs", async () => {
     await using concierge = await startConcierge();
     const { id } = await concierge.client.start("sleep 60");
     for (const state of ["queued", "running"]) {

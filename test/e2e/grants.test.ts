@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { type FunctionDefinition, type Topology, topology } from "../../infra/topology.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 type FunctionName = keyof typeof topology.functions;
 
-/** A second and a half of a turn that would take longer, then its deadline, which the timer enforces. */
+/** One and a half seconds of a longer turn, then its deadline, which the timer enforces. */
 async function path({ client }: Concierge): Promise<string> {
   const { id } = await client.start("sleep 60", { limits: { maxDurationMs: 1500 } });
   return (await client.ended(id, 20_000)).status;
@@ -20,7 +20,7 @@ function without(name: FunctionName, on: string, action: string): Topology {
   return { ...topology, functions: { ...topology.functions, [name]: { ...definition, grants } } };
 }
 
-/** What a line of the log says that refuses it. */
+/** The log line that says so. */
 function refusal(name: FunctionName, action: string): RegExp {
   return new RegExp(
     `refused: User: \\S+:assumed-role/concierge-dev-${name} is not authorized to perform: ${action} `,
@@ -31,8 +31,8 @@ async function refused({ log }: Concierge, line: RegExp): Promise<void> {
   await expect.poll(() => log.some((one) => line.test(one)), { timeout: 20_000 }).toBe(true);
 }
 
-describe("with what the topology grants", () => {
-  test("a turn goes its way to its deadline, and nobody is refused anything", async () => {
+describe("with the topology's grants", () => {
+  test("a turn runs to its deadline, and no call is refused", async () => {
     await using concierge = await startConcierge({ reapEveryMs: 500 });
     expect(await path(concierge)).toBe("timed_out");
     expect(concierge.log.filter((line) => line.includes("refused: "))).toEqual([]);
@@ -44,7 +44,7 @@ describe("without one action", () => {
     ["dynamodb:GetItem", "Table"],
     ["dynamodb:PutItem", "Table"],
     ["dynamodb:UpdateItem", "Table"],
-  ])("Api's %s, a start is answered with 500", async (action, on) => {
+  ])("Api's %s: a start answers 500", async (action, on) => {
     await using concierge = await startConcierge(
       { topology: without("Api", on, action), reapEveryMs: 3_600_000 },
       { mayBeRefused: true },
@@ -57,7 +57,7 @@ describe("without one action", () => {
     ["Worker", "dynamodb:UpdateItem", "Table"],
     ["Worker", "sqs:ReceiveMessage", "WorkQueue"],
     ["Worker", "sqs:GetQueueAttributes", "WorkQueue"],
-  ] as const)("%s's %s, no turn ever runs", async (name, action, on) => {
+  ] as const)("%s's %s: no turn ever runs", async (name, action, on) => {
     await using concierge = await startConcierge(
       { topology: without(name, on, action), reapEveryMs: 3_600_000 },
       { mayBeRefused: true },
@@ -70,7 +70,7 @@ describe("without one action", () => {
   test.each([
     ["Timer", "sqs:ReceiveMessage", "TimerQueue"],
     ["Timer", "dynamodb:UpdateItem", "Table"],
-  ] as const)("%s's %s, a deadline is not kept", async (name, action, on) => {
+  ] as const)("%s's %s: a deadline is not enforced", async (name, action, on) => {
     await using concierge = await startConcierge(
       { topology: without(name, on, action), reapEveryMs: 3_600_000 },
       { mayBeRefused: true },
@@ -80,7 +80,7 @@ describe("without one action", () => {
     expect((await concierge.client.get(id)).status).not.toBe("timed_out");
   });
 
-  test("Reaper's dynamodb:Query on an index, every sweep fails in part", async () => {
+  test("Reaper's dynamodb:Query on an index: every pass fails in part", async () => {
     await using concierge = await startConcierge(
       { topology: without("Reaper", "Table/index/due", "dynamodb:Query"), reapEveryMs: 500 },
       { mayBeRefused: true },
@@ -90,8 +90,8 @@ describe("without one action", () => {
   });
 });
 
-/** Every sweep says what it could not do. */
+/** Every pass reports what failed. */
 function sweptInPart({ log }: Concierge): boolean {
-  const sweeps = log.filter((line) => line.includes('"message":"swept"'));
+  const sweeps = log.filter((line) => line.includes('"message":"reaper pass finished"'));
   return sweeps.length > 0 && sweeps.every((line) => /"failures":\["/.test(line));
 }

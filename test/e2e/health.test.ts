@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { Sandbox } from "@vercel/sandbox";
 import { localFetch } from "vercel-sandbox-local";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 beforeAll(async () => {
@@ -21,7 +21,7 @@ async function idle() {
   return { id, name: sandbox.name, sessionKey };
 }
 
-/** As when its time is over. */
+/** As if its time were over. */
 async function stop(name: string): Promise<void> {
   const common = { token: "local", teamId: "local", projectId: "local" };
   const fetch = localFetch(concierge.endpoints.sandbox ?? "");
@@ -46,16 +46,16 @@ async function stepsOf(id: string, turn: number): Promise<unknown[]> {
 
 const count = (steps: unknown[], step: string) => steps.filter((one) => one === step).length;
 
-/** What is asked of this one sandbox by its name goes wrong, so many times. */
+/** Look-ups of this one sandbox fail, this many times. */
 async function failLookUp(name: string, times: number, effect: Record<string, unknown>): Promise<void> {
   await concierge.control("POST", "/faults", { route: "getSandbox", path: name, count: times, effect });
 }
 
-/** The SDK itself asks three times before it gives up. */
+/** The SDK itself tries three times. */
 const sdkTries = 3;
 
-describe("a sandbox that is gone when its next turn begins", () => {
-  it("is made anew once: a cold one, and the conversation is told what it lost", async () => {
+describe("a sandbox that is gone when its next turn starts", () => {
+  it("is replaced once by a cold one, and the user is told what was lost", async () => {
     const { id, name } = await idle();
     await concierge.provider.remove(name);
     const { task, steps, output } = await secondTurn(id);
@@ -66,7 +66,7 @@ describe("a sandbox that is gone when its next turn begins", () => {
     expect(count(steps, "retrying")).toBe(0);
   });
 
-  it("is used from then on: the third turn has it again, with nothing more to tell", async () => {
+  it("is kept from then on: the third turn reuses it without a notice", async () => {
     const { id, name } = await idle();
     await concierge.provider.remove(name);
     await secondTurn(id, "echo two > kept");
@@ -78,8 +78,8 @@ describe("a sandbox that is gone when its next turn begins", () => {
   });
 });
 
-describe("a sandbox whose time was over", () => {
-  it("is resumed with its files, and says so", async () => {
+describe("a sandbox that expired", () => {
+  it("is resumed with its files and a progress event", async () => {
     const { id, name } = await idle();
     await stop(name);
     const { task, steps, output } = await secondTurn(id);
@@ -99,7 +99,7 @@ describe("a command in a session whose sandbox", () => {
   it.each([
     ["is gone runs in another, once", (name: string) => concierge.provider.remove(name), 2, "nothing\n1\n"],
     ["has stopped runs in it with its files, once", stop, 1, "one\n2\n"],
-    ["can not be looked at just now runs in it", fail, 1, "one\n2\n"],
+    ["cannot be looked up for a moment runs in it", fail, 1, "one\n2\n"],
   ])("%s", async (_how, happens, epoch, stdout) => {
     const { client } = concierge;
     const { name, sessionKey } = await idle();
@@ -111,13 +111,13 @@ describe("a command in a session whose sandbox", () => {
   });
 });
 
-describe("a provider that can not say how a sandbox is", () => {
+describe("a provider that does not answer about a sandbox", () => {
   it.each([
     ["with errors for a while", 2 * sdkTries, { type: "status", status: 500 }, 2],
     ["because it is busy", sdkTries, { type: "status", status: 429, headers: { "retry-after": "1" } }, 1],
     ["because it never answers", 1, { type: "hang" }, 1],
   ])(
-    "%s: the turn waits for it, says so, and goes on in the same room",
+    "%s: the turn waits, reports it, and continues in the same sandbox",
     async (_why, times, effect, retries) => {
       const { id, name } = await idle();
       await failLookUp(name, times, effect);
@@ -131,7 +131,7 @@ describe("a provider that can not say how a sandbox is", () => {
     60_000,
   );
 
-  it("is unknown to who asks for the session, which keeps all it has", async () => {
+  it("makes the session's health unknown, and the session keeps everything", async () => {
     const { client } = concierge;
     const { id } = await client.start("true", { sessionKey: "unknown" });
     const { sandbox } = await client.ended(id);
@@ -148,8 +148,8 @@ describe("a provider that can not say how a sandbox is", () => {
   });
 });
 
-describe("a sandbox that goes between the look at it and the launch", () => {
-  it("by a word that a look-up does not confirm is kept: the turn runs in it, and nothing is lost", async () => {
+describe("a sandbox that is lost between probe and launch", () => {
+  it("is kept if a look-up does not confirm the loss", async () => {
     const { id, name } = await idle();
     const gone = { type: "status", status: 410, code: "sandbox_stopped" };
     await concierge.control("POST", "/faults", { route: "writeFiles", effect: gone });
@@ -166,8 +166,8 @@ describe("a sandbox that goes between the look at it and the launch", () => {
   });
 });
 
-describe("a provider that makes no sandboxes", () => {
-  it("does not keep the api from its work; the task waits, says so, and runs once it can", async () => {
+describe("a provider that creates no sandboxes", () => {
+  it("does not block the api; the task waits, reports it, and runs later", async () => {
     const { client, control } = concierge;
     const away = { type: "status", status: 503 };
     await control("POST", "/faults", { route: "createSandbox", count: 1000, effect: away });
@@ -184,7 +184,7 @@ describe("a provider that makes no sandboxes", () => {
     expect(String(await client.output(id))).toBe("at last\n");
   }, 90_000);
 
-  it("for a moment is told as what it is, and not as a worker's death", async () => {
+  it("for a moment is reported as such, not as a dead worker", async () => {
     const { client, control } = concierge;
     const away = { type: "status", status: 503 };
     await control("POST", "/faults", { route: "createSandbox", count: sdkTries, effect: away });
@@ -195,7 +195,7 @@ describe("a provider that makes no sandboxes", () => {
     expect(JSON.stringify(task.phases)).not.toContain("died");
   });
 
-  it("for a moment, when one that is gone is to be replaced: the conversation is told what it lost", async () => {
+  it("for a moment during a replacement: the user is told what was lost", async () => {
     const { id, name } = await idle();
     await concierge.provider.remove(name);
     const away = { type: "status", status: 503 };

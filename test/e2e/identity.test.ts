@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Client, createClient } from "../fixtures/client.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type Client, createClient } from "../testing/client.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
-/** Only the reaper's first look is its own; all else is asked for. */
+/** Only the reaper's first pass comes by itself; the test requests the others. */
 const rarely = { reapEveryMs: 3_600_000 };
 
 const halves = ["canary-of-alice", "7c1f5b2e90"] as const;
 const canary = halves.join("-");
 
-/** What is left wherever one can write, and is in the environment of all that runs. */
+/** Leaves a marker everywhere one can write, and in the environment of every process. */
 const leave = `
 for place in /vercel/sandbox /tmp "$HOME" /dev/shm /var/tmp; do
   echo "$CANARY" > "$place/marker" 2>/dev/null && echo "left in $place"
@@ -16,7 +16,7 @@ done
 sleep 1000 &
 true`;
 
-/** The whole word is in no script, or that itself would be found. */
+/** The marker is split, so that the search does not find itself. */
 const look = `
 half=${halves[0]}; word="$half-${halves[1]}"
 grep -rls -- "$word" /vercel/sandbox /tmp "$HOME" /dev/shm /var/tmp
@@ -38,7 +38,7 @@ async function run(user: Client, prompt: string, over: Record<string, unknown> =
   return { id, status, origin: sandbox?.origin, name: sandbox?.name ?? "", output };
 }
 
-/** Alice works: what she leaves is there, or nobody could fail to see it. */
+/** Alice works. Her markers must be there, or the test could not fail. */
 async function leaveMarkers(user: Client, over: Record<string, unknown> = {}) {
   const left = await run(user, leave, { env: { CANARY: canary }, ...over });
   expect(left.status).toBe("succeeded");
@@ -62,11 +62,11 @@ describe("through the warm pool", () => {
   const warmed = async () => {
     const pool = async () => (await concierge.client.json("GET", "/v1/pool")).warm;
     if ((await pool()) === 0) await concierge.client.json("POST", "/v1/reap", {});
-    // Two that sweep at once may each have made one.
+    // Two concurrent passes may each have requested one.
     await expect.poll(pool, { timeout: 20_000 }).toBeGreaterThan(0);
   };
 
-  it("the one who left it finds all of it again: the look finds what is there", async () => {
+  it("the user who left markers finds them: the search works", async () => {
     await warmed();
     const left = await leaveMarkers(alice);
     expect(left.origin).toBe("warm");
@@ -76,7 +76,7 @@ describe("through the warm pool", () => {
       expect(found.output).toContain(`${what}\n`);
   });
 
-  it("another user gets one that nobody was in, while its first user has his and after he has left", async () => {
+  it("another user gets a fresh sandbox, during and after the first user's session", async () => {
     await warmed();
     const beside = await run(bob, look);
     expect(beside).toMatchObject({ ...nothing, origin: "warm" });
@@ -86,13 +86,13 @@ describe("through the warm pool", () => {
     expect(await run(carol, look)).toMatchObject({ ...nothing, origin: "warm" });
   });
 
-  it("a variable of a turn is not there in the same user's next one", async () => {
+  it("a turn's variable is not in the same user's next turn", async () => {
     const dora = await userOf(concierge, "dora");
     await run(dora, "true", { env: { CANARY: canary } });
     expect(await run(dora, look)).toMatchObject({ ...nothing, origin: "reused" });
   });
 
-  it("a session of the same name is another, with a sandbox of its own, beside one that runs", async () => {
+  it("sessions of the same name are separate and have separate sandboxes", async () => {
     const [erin, frank] = await Promise.all([userOf(concierge, "erin"), userOf(concierge, "frank")]);
     const running = await erin.start(`${leave}; echo all left; sleep 1000`, {
       sessionKey: "default",
@@ -108,7 +108,7 @@ describe("through the warm pool", () => {
     await erin.stop(running.id);
   });
 
-  it("what only one user has does not exist for another, whatever he tries with it", async () => {
+  it("one user's resources do not exist for another, for every request", async () => {
     const { id, name } = await leaveMarkers(alice, { sessionKey: "mine" });
     const tries: [string, string, unknown?][] = [
       ["GET", "/v1/sessions/mine"],
@@ -140,7 +140,7 @@ describe("through the warm pool", () => {
 });
 
 describe("through the base snapshot", () => {
-  it("that was built after another's work nothing of it is seen", async () => {
+  it("built after another user's work contains nothing of it", async () => {
     const setup = "echo built > /vercel/sandbox/.base; echo built > /tmp/.base";
     await using concierge = await startConcierge({ ...rarely, env: { SANDBOX_SETUP: setup } });
     const { client } = concierge;
@@ -161,7 +161,7 @@ describe("through the base snapshot", () => {
 });
 
 describe("through eviction", () => {
-  it("at the cap the one who comes gets a new sandbox, and so does the one who comes back", async () => {
+  it("at the cap a new user gets a fresh sandbox, and so does one who returns", async () => {
     await using concierge = await startConcierge({ ...rarely, env: { POOL_MAX_SANDBOXES: "1" } });
     const [alice, bob] = await Promise.all([userOf(concierge, "alice"), userOf(concierge, "bob")]);
     const left = await leaveMarkers(alice);

@@ -1,8 +1,8 @@
 import { Sandbox } from "@vercel/sandbox";
 import { localFetch } from "vercel-sandbox-local";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { alive } from "../fixtures/processes.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { alive } from "../testing/processes.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 beforeAll(async () => {
@@ -13,10 +13,10 @@ afterAll(async () => await concierge[Symbol.asyncDispose]());
 /** Each script marks its processes with a number that nothing else on the machine has. */
 let marks = 600_000_000 + process.pid * 1000;
 const limits = { inactivityMs: 3000 };
-/** After so long at the most nobody thinks any more that it runs: the time of silence, and what a busy machine takes. */
+/** By then the loss must be noticed: the inactivity time, and what a busy machine takes. */
 const noticedMs = 30_000;
 
-/** Everything whose command line names the runner, as `pkill -f` finds it: also the shell that launched it. */
+/** Everything whose command line names the runner, as `pkill -f` finds it, including the shell that launched it. */
 const killAll =
   'for p in /proc/[0-9]*; do grep -q "runner.mj[s]" $p/cmdline && kill -9 $(basename $p); done 2>/dev/null';
 
@@ -45,20 +45,17 @@ describe("a runner that", () => {
       "agent_failed",
     ],
     ["was frozen", () => "kill -STOP $PPID", "inactivity_timeout"],
-  ])(
-    "%s is noticed; nothing of the turn is left, and the sandbox is used again",
-    async (_how, trouble, code) => {
-      const { id, mark, name } = await running(trouble);
-      const task = await concierge.client.ended(id, noticedMs);
-      expect(task).toMatchObject({ status: "failed", error: { code } });
-      expect(alive(mark)).toEqual([]);
-      await expectContinued(id, { name, origin: "reused" });
-    },
-  );
+  ])("%s is noticed; nothing of the turn is left, and the sandbox is reused", async (_how, trouble, code) => {
+    const { id, mark, name } = await running(trouble);
+    const task = await concierge.client.ended(id, noticedMs);
+    expect(task).toMatchObject({ status: "failed", error: { code } });
+    expect(alive(mark)).toEqual([]);
+    await expectContinued(id, { name, origin: "reused" });
+  });
 });
 
-describe("a sandbox that goes under its turn is noticed", () => {
-  it("where it was deleted: the next turn gets another, and is told what was lost", async () => {
+describe("a sandbox that is lost under its turn is noticed", () => {
+  it("after a deletion: the next turn gets another, and the user is told what was lost", async () => {
     const { client, provider } = concierge;
     const { id, mark, name } = await running(() => ":");
     await provider.remove(name);
@@ -68,7 +65,7 @@ describe("a sandbox that goes under its turn is noticed", () => {
     expect((await client.get(id)).notices).toMatchObject([{ code: "context_lost" }]);
   });
 
-  it("where it was stopped: the next turn resumes it, with its files", async () => {
+  it("after a stop: the next turn resumes it with its files", async () => {
     const { client } = concierge;
     const { id, mark, name } = await running(() => ":");
     const common = { token: "local", teamId: "local", projectId: "local" };

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { topology } from "../../infra/topology.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
-/** The topology with nobody to read its queues: every message is as good as dropped. */
+/** The topology without readers of these queues: every message is lost. */
 function deaf(...names: ("Worker" | "Timer")[]) {
   const functions = Object.entries(topology.functions).map(([name, definition]) => {
     const { sources, ...rest } = { sources: undefined, ...definition };
@@ -13,10 +13,10 @@ function deaf(...names: ("Worker" | "Timer")[]) {
 }
 
 describe("when every timer is lost", () => {
-  it("the reaper alone ends what ran too long, what fell silent and what could not be stopped", async () => {
+  it("the reaper alone ends turns past their deadline, silent turns and unproven stops", async () => {
     await using concierge = await startConcierge({ topology: deaf("Timer"), reapEveryMs: 500 });
     const { client, control } = concierge;
-    // The runner is frozen too: its own limits would see to it first.
+    // The runner is frozen too: otherwise its own limits would end it first.
     const frozen = "echo started; kill -STOP $PPID; sleep 1000";
     const late = await client.start(frozen, { limits: { maxDurationMs: 4000, inactivityMs: 60_000 } });
     const silent = await client.start(frozen, { limits: { inactivityMs: 2000 } });
@@ -43,7 +43,7 @@ describe("when every timer is lost", () => {
 });
 
 describe("when every message is lost", () => {
-  it("the reaper alone ends a task that no worker ever heard of", async () => {
+  it("the reaper alone ends a task that no worker received", async () => {
     await using concierge = await startConcierge({ topology: deaf("Timer", "Worker"), reapEveryMs: 500 });
     const { client } = concierge;
     const { id } = await client.start("echo never", { limits: { maxDurationMs: 2000 } });
@@ -52,7 +52,7 @@ describe("when every message is lost", () => {
 });
 
 describe("orphans", () => {
-  it("are deleted once they are old enough; what is named, young or not ours stays", async () => {
+  it("are deleted once they are old; named, young and foreign sandboxes stay", async () => {
     await using concierge = await startConcierge();
     const { client, provider } = concierge;
     const kept = await client.start("echo kept");
@@ -72,8 +72,8 @@ describe("orphans", () => {
   });
 });
 
-describe("a sandbox that goes away under its agent", () => {
-  it("is a turn that failed with sandbox_lost; it is not run again, and continue makes a new one", async () => {
+describe("a sandbox that is lost under its agent", () => {
+  it("fails the turn with sandbox_lost without a retry, and continue creates a new one", async () => {
     await using concierge = await startConcierge({ reapEveryMs: 500 });
     const { client, provider } = concierge;
     const { id } = await client.start("echo started; sleep 1000", { limits: { inactivityMs: 2000 } });
@@ -97,7 +97,7 @@ describe("kill -9 of each function at each phase", () => {
   const moments = ["queued", "provisioning", "running", "stopping"] as const;
 
   it.each(moments)(
-    "while tasks are %s: every task ends as it should, and nothing is left running",
+    "while tasks are %s: every task ends correctly, and nothing is left running",
     async (moment) => {
       await using concierge = await startConcierge({ reapEveryMs: 500 });
       const { client, control, kill } = concierge;
@@ -125,7 +125,7 @@ describe("kill -9 of each function at each phase", () => {
     );
   }
 
-  /** The api may die of it: then it is asked again. */
+  /** The api may die during the stop: then ask again. */
   async function stopped({ client }: Concierge, id: string): Promise<void> {
     for (let tries = 0; tries < 100; tries++) {
       const answer = await client.stop(id).catch(() => undefined);

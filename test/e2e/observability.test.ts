@@ -3,17 +3,17 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { SendMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { catalogue, type MetricDefinition, type MetricName } from "@concierge/core";
-import { clientConfig } from "@concierge/local";
+import { clientConfig } from "@concierge/dev";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { alarms } from "../../infra/alarms.ts";
 import { dashboard } from "../../infra/dashboard.ts";
 import { identify, type Query, sourcesOf } from "../../infra/measures.ts";
 import { topology } from "../../infra/topology.ts";
-import { type Datum, identityOf, readMetrics } from "../fixtures/emf.ts";
-import { type GitServer, startGitServer } from "../fixtures/git-server.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type Datum, identityOf, readMetrics } from "../testing/emf.ts";
+import { type GitServer, startGitServer } from "../testing/git-server.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
-/** What takes longer than a test, an agent with a model, or what must not be: it is not counted in this run. */
+/** Metrics that this run does not count: they take longer than a test, need a model, or must not happen. */
 const unseen = new Set<MetricName>([
   "agent_cost_microusd",
   "health_resumable",
@@ -30,7 +30,7 @@ const unseen = new Set<MetricName>([
   "webhook_refused",
 ]);
 
-/** What this run makes happen, of what is asked for by a value. */
+/** What this run makes happen, for metrics that are asked for by dimension value. */
 const expected: [MetricName, ...values: string[]][] = [
   ["turn_queued", "start", "continue"],
   ["turn_ended", "succeeded", "stopped_by_user", "deadline_exceeded", "inactivity_timeout"],
@@ -63,7 +63,7 @@ function named(all: readonly string[]): Record<string, string> {
   return Object.fromEntries(all.map((name) => [name, name]));
 }
 
-/** Every metric of ours that something asks for, as CloudWatch is asked. */
+/** Every metric that an alarm or the dashboard asks CloudWatch for. */
 function asked(
   queries: readonly Query[],
 ): { metric: MetricName; is: string | undefined; identity: string }[] {
@@ -80,7 +80,7 @@ const byWidgets = asked(
   dashboard.flatMap(({ widgets }) => widgets.flatMap(({ lines }) => lines.map(({ query }) => query))),
 );
 
-/** Whom webhooks are sent to. */
+/** The receiver of the webhooks. */
 const receiver = createServer((request, response) => {
   request.resume();
   response.writeHead(204).end();
@@ -99,7 +99,7 @@ beforeAll(async () => {
   ]);
   await Promise.all([conversation(), stopped(), late(), silent(), pushed(), badMessage()]);
   await unprovable();
-  // What a turn used is counted, and a room is given up, after its end.
+  // Usage is counted, and a sandbox released, after the end of a turn.
   await untilSeen("cost_microusd", "concierge-dev");
   await untilSeen("room_idle_ms", "released");
 }, 120_000);
@@ -109,7 +109,7 @@ afterAll(async () => {
   await git.close();
 });
 
-/** Waits for a line that has it, with this value of any dimension; everything until then is read. */
+/** Waits for a line with this metric and dimension value. */
 async function untilSeen(metric: MetricName, value: string): Promise<void> {
   await vi.waitFor(
     () => {
@@ -124,7 +124,7 @@ async function untilSeen(metric: MetricName, value: string): Promise<void> {
   );
 }
 
-/** Goes on in its room, then in another because its own is gone, and gives that up. */
+/** Continues in its sandbox, then in another because its own is gone, and releases that. */
 async function conversation(): Promise<void> {
   const { client, provider } = concierge;
   const sessionKey = randomUUID();
@@ -147,7 +147,7 @@ async function stopped(): Promise<void> {
   await client.ended(id);
 }
 
-/** The runner is frozen: its own limits would see to it first. */
+/** The runner is frozen: otherwise its own limits would end it first. */
 const frozen = "echo started; kill -STOP $PPID; sleep 1000";
 
 async function late(): Promise<void> {
@@ -176,7 +176,7 @@ async function badMessage(): Promise<void> {
   client.destroy();
 }
 
-/** The provider answers no more: the runner hears of its stop by itself. */
+/** The provider does not answer: the runner hears of the stop by itself. */
 async function unprovable(): Promise<void> {
   const { client, control } = concierge;
   const sessionKey = randomUUID();
@@ -194,8 +194,8 @@ async function unprovable(): Promise<void> {
   await client.ended(id, 60_000);
 }
 
-describe("what a run prints, read as CloudWatch would", () => {
-  it("has every metric that an alarm or a widget asks for, exactly as it is asked for", () => {
+describe("the metrics of a run, read as CloudWatch does", () => {
+  it("include every metric that an alarm or a widget asks for", () => {
     const plain = [...byAlarms, ...byWidgets].filter(
       ({ metric, is }) => is === undefined && !unseen.has(metric),
     );
@@ -204,14 +204,14 @@ describe("what a run prints, read as CloudWatch would", () => {
     expect([...new Set(missing)]).toEqual([]);
   });
 
-  it.each(expected)("has %s by what happened", (metric, ...values) => {
+  it.each(expected)("include %s by dimension value", (metric, ...values) => {
     const wanted: readonly string[] = values;
     const questions = byWidgets.filter((one) => one.metric === metric && wanted.includes(one.is ?? ""));
     expect(new Set(questions.map(({ is }) => is))).toEqual(new Set(wanted));
     expect(questions.filter(({ identity }) => !identities.has(identity))).toEqual([]);
   });
 
-  it("has nothing by a value that the catalogue does not know, nor in another unit", () => {
+  it("contain no value or unit that the catalogue does not know", () => {
     expect(seen.length).toBeGreaterThan(100);
     for (const { name, unit, namespace, dimensions } of seen) {
       const definition: MetricDefinition | undefined = catalogue[name as MetricName];
@@ -225,19 +225,19 @@ describe("what a run prints, read as CloudWatch would", () => {
     }
   });
 
-  it("counts each stop once: what was begun is what was proven", async () => {
+  it("count each stop once when it starts and once when it is proven", async () => {
     const total = (metric: MetricName) =>
       readMetrics(concierge.log)
         .filter(({ name, dimensions }) => name === metric && Object.keys(dimensions).length === 1)
         .reduce((sum, { value }) => sum + value, 0);
-    // A function's last lines come a moment after what they tell of.
+    // A function's last lines come a moment after what they describe.
     const within = { timeout: 20_000, interval: 100 };
     await vi.waitFor(() => expect(total("turn_ended")).toBe(total("turn_queued")), within);
     await vi.waitFor(() => expect(total("stop_proven")).toBe(total("stop_begun")), within);
     expect(total("stop_begun")).toBe(4);
   });
 
-  it("has no secret of the stack's", () => {
+  it("contain no secret of the stack", () => {
     const text = concierge.log.join("\n");
     expect(text).not.toContain(concierge.apiKey);
     expect(text).not.toMatch(/Bearer [\w.-]{8,}/);

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createClient } from "../fixtures/client.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { createClient } from "../testing/client.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 beforeAll(async () => {
@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(async () => await concierge[Symbol.asyncDispose]());
 
 describe("a task, from start to output", () => {
-  it("succeeds with what it printed, on a sandbox of its own", async () => {
+  it("succeeds with its output in its own sandbox", async () => {
     const { client } = concierge;
     const { id } = await client.start("echo hello");
     const task = await client.ended(id);
@@ -43,7 +43,7 @@ describe("a task, from start to output", () => {
     ]);
   });
 
-  it("fails with the code its script exited with", async () => {
+  it("fails with its script's exit code", async () => {
     const { client } = concierge;
     const { id } = await client.start("echo out; echo err >&2; exit 7");
     const task = await client.ended(id);
@@ -61,7 +61,7 @@ describe("a task, from start to output", () => {
     ]);
   });
 
-  it("runs in a sandbox: not as root, its own home, its own processes, nothing of the host's environment", async () => {
+  it("runs isolated: not as root, own home, own processes, no host environment", async () => {
     const { client } = concierge;
     const script =
       'id -u; echo "$HOME"; pwd; touch /usr/x 2>/dev/null && echo wrote; ls /proc | grep -c "^[0-9]"; env | grep -c SST_';
@@ -72,7 +72,7 @@ describe("a task, from start to output", () => {
     expect(Number(processes)).toBeLessThan(15);
   });
 
-  it("gets its env, which is masked in the output and stored nowhere in clear", async () => {
+  it("gets its env, which is masked in output and never stored in clear", async () => {
     const { client, dataDir, log } = concierge;
     const secret = "correct-horse-battery-staple";
     const { id } = await client.start('echo "got $SECRET"; printf %s "$SECRET" | wc -c', {
@@ -86,7 +86,7 @@ describe("a task, from start to output", () => {
     expect(found).toEqual([]);
   });
 
-  it("reuses the session's sandbox, with what the last one left there", async () => {
+  it("reuses the session's sandbox with its files", async () => {
     const { client } = concierge;
     const sessionKey = "kept";
     const first = await client.start("echo kept > note", { sessionKey });
@@ -97,7 +97,7 @@ describe("a task, from start to output", () => {
     expect((await client.output(second.id)).toString()).toBe("kept\n");
   });
 
-  it("gives the sandbox up with keepAlive: false", async () => {
+  it("removes the sandbox with keepAlive: false", async () => {
     const { client } = concierge;
     const { id } = await client.start("true", { keepAlive: false });
     const { sandbox } = await client.ended(id);
@@ -106,7 +106,7 @@ describe("a task, from start to output", () => {
       .toEqual({ health: "gone" });
   });
 
-  it("20 at once, in 20 sessions, end each with exactly its own output", async () => {
+  it("20 concurrent tasks each end with exactly their own output", async () => {
     const { client } = concierge;
     const lines = (i: number) => Array.from({ length: 200 }, (_, n) => `task ${i} line ${n}`).join("\n");
     const started = await Promise.all(
@@ -164,7 +164,7 @@ describe("output of any size and kind", () => {
 });
 
 describe("output beyond the cap", () => {
-  it("is cut, and a notice says how much is missing", async () => {
+  it("is cut, and a notice says how much", async () => {
     await using small = await startConcierge({ env: { AGENT_MAX_OUTPUT_BYTES: "100000" } });
     const { id } = await small.client.start("head -c 150000 /dev/zero | tr '\\0' x");
     const task = await small.client.ended(id);
@@ -175,16 +175,16 @@ describe("output beyond the cap", () => {
   });
 });
 
-describe("one user and another", () => {
-  it("do not see each other's tasks, nor share a session of the same name", async () => {
+describe("two users", () => {
+  it("do not see each other's tasks or share sessions", async () => {
     const { client } = concierge;
     const { key } = (await client.json("POST", "/v1/keys", { userId: "bob" })) as { key: string };
     const bob = createClient({ url: client.url, apiKey: key });
     const mine = await client.start("echo mine > secret", { sessionKey: "same" });
     await client.ended(mine.id);
-    const his = await bob.start("ls; echo done", { sessionKey: "same" });
-    expect((await bob.ended(his.id)).sandbox?.name).not.toBe((await client.get(mine.id)).sandbox?.name);
-    expect((await bob.output(his.id)).toString()).toBe("done\n");
+    const theirs = await bob.start("ls; echo done", { sessionKey: "same" });
+    expect((await bob.ended(theirs.id)).sandbox?.name).not.toBe((await client.get(mine.id)).sandbox?.name);
+    expect((await bob.output(theirs.id)).toString()).toBe("done\n");
     expect((await bob.request("GET", `/v1/tasks/${mine.id}`)).status).toBe(404);
     expect((await bob.request("POST", `/v1/tasks/${mine.id}/stop`)).status).toBe(404);
   });

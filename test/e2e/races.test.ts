@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type GitServer, startGitServer } from "../fixtures/git-server.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type GitServer, startGitServer } from "../testing/git-server.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
-/** `STOP_RACES=1000` for the whole of it; a share of that in every run. */
+/** `STOP_RACES=1000` runs all of them; every run does a share. */
 const races = Number(process.env.STOP_RACES ?? 60);
 const lanes = 6;
 
@@ -21,14 +21,14 @@ afterAll(async () => {
 
 interface Race {
   repo: string;
-  /** How it came out: what the stop was answered with, and what the task was in the end. */
+  /** The result: how the stop was answered, and how the task ended. */
   acknowledged: Date | undefined;
   status: string;
   pushed: boolean;
 }
 
-describe(`${races} stops at a random moment`, () => {
-  it("of tasks that finalize at a random moment: after an acknowledged stop no ref moves, and nothing lives", async () => {
+describe(`${races} stops at random moments`, () => {
+  it("of tasks that push at random moments: after an acknowledged stop no ref moves and nothing lives", async () => {
     const results: Race[] = [];
     await Promise.all(
       Array.from({ length: lanes }, (_, lane) => run(lane, Math.ceil(races / lanes), results)),
@@ -45,7 +45,7 @@ describe(`${races} stops at a random moment`, () => {
           repo,
         ).toEqual([]);
     }
-    // Both must have won some, or nothing was raced for.
+    // Both must have won some, or there was no race.
     const won = (wanted: string) => results.filter(({ status }) => status === wanted).length;
     console.error(`races: ${results.length}, stopped ${won("stopped")}, pushed ${won("succeeded")}`);
     expect(won("stopped")).toBeGreaterThan(0);
@@ -54,15 +54,15 @@ describe(`${races} stops at a random moment`, () => {
   }, 3_600_000);
 });
 
-/** One session after another's end, so that the sandbox is there and the race is about the push. */
+/** One task after another in a session, so that the sandbox is ready and the race is about the push. */
 async function run(lane: number, count: number, results: Race[]): Promise<void> {
   const { client } = concierge;
-  // Whoever wins moves the next stop the other way, so that it stays close to the push on a machine of any speed.
+  // The winner moves the next stop in the other's favour, so that it stays close to the push on a machine of any speed.
   let aroundMs = 500;
   for (let i = 0; i < count; i++) {
     const repo = `race-${lane}-${i}`;
     const { url } = git.createRepo(repo, { files: { "README.md": "hello\n" } });
-    // The script itself tries to push too, with the credential it does not have.
+    // The script itself also tries to push, without a credential.
     const script = `for n in $(seq 1 ${between(1, 4)}); do echo $n >> work; git push -q origin HEAD 2>/dev/null; sleep 0.0${between(0, 9)}; done`;
     const { id } = await client.start(script, {
       sessionKey: `lane-${lane}`,

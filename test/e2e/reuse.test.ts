@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createClient } from "../fixtures/client.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { createClient } from "../testing/client.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
-/** Only the reaper's first look is its own; all else is asked for. */
+/** Only the reaper's first pass comes by itself; the test requests the others. */
 const rarely = { reapEveryMs: 3_600_000 };
 const waits = "until [ -e /tmp/go ]; do sleep 0.1; done; echo went";
 
@@ -26,7 +26,7 @@ const exec = async ({ client }: Concierge, key: string, command: string, over: o
 
 const pool = async ({ client }: Concierge) => await client.json("GET", "/v1/pool");
 
-/** Runs a task to its end, and tells where it ran and what it said. */
+/** Runs a task to its end, and returns where it ran and its output. */
 async function run({ client }: Concierge, prompt: string, over: Record<string, unknown> = {}) {
   const { id } = await client.start(prompt, over);
   const task = await client.ended(id, 60_000);
@@ -34,7 +34,7 @@ async function run({ client }: Concierge, prompt: string, over: Record<string, u
 }
 
 describe("the base snapshot", () => {
-  it("is built, used, done without when it is gone, and built again", async () => {
+  it("is built and used; sandboxes are created without it when it is gone, until it is rebuilt", async () => {
     await using concierge = await startConcierge({
       ...rarely,
       env: { SANDBOX_SETUP: "echo built > /vercel/sandbox/.base" },
@@ -70,7 +70,7 @@ describe("the base snapshot", () => {
     expect(await pool(concierge)).toMatchObject({ total: 3, idle: 3 });
   }, 120_000);
 
-  it("whose setup fails is not tried again and again, nor is the task that needed it", async () => {
+  it("with a failing setup is not retried in a loop, and neither is the task", async () => {
     await using concierge = await startConcierge({
       ...rarely,
       env: { SANDBOX_SETUP: "echo no such package; exit 3" },
@@ -101,7 +101,7 @@ describe("a session", () => {
   const readied = async (key: string) =>
     await expect.poll(async () => (await put(key)).status, { timeout: 20_000 }).toBe(200);
 
-  it("is made ready ahead, and its first task begins in it; the pool counts it at each stage", async () => {
+  it("is prepared ahead, its first task starts in it, and the pool counts it at each stage", async () => {
     expect(await pool(concierge)).toMatchObject({ total: 0, ready: 0, creating: 0, max: 100 });
     expect((await put("ahead")).status).toBe(202);
     await expect
@@ -120,7 +120,7 @@ describe("a session", () => {
     expect(await pool(concierge)).toMatchObject({ total: 1, ready: 1, idle: 1, leased: 0 });
   });
 
-  it("that is being made ready is what its first task waits for: one sandbox", async () => {
+  it("being prepared is awaited by its first task: one sandbox", async () => {
     const before = await creates(concierge);
     expect((await put("soon")).status).toBe(202);
     const task = await run(concierge, "echo here", { sessionKey: "soon" });
@@ -128,7 +128,7 @@ describe("a session", () => {
     expect(await creates(concierge)).toBe(before + 1);
   });
 
-  it("runs commands beside its turn: what they say, how they end, and no longer than they may", async () => {
+  it("runs commands beside its turn, with output, exit code and timeout", async () => {
     const { client } = concierge;
     const { id } = await client.start(`echo from the turn > shared; ${waits}`, { sessionKey: "exec" });
     await client.until(id, ({ status }) => status === "running");
@@ -144,7 +144,7 @@ describe("a session", () => {
     expect(await client.ended(id)).toMatchObject({ status: "succeeded", result: { text: "went\n" } });
   });
 
-  it("is not deleted under a turn; after it, it is gone for its user and at the provider", async () => {
+  it("cannot be deleted during a turn; afterwards it is gone, also at the provider", async () => {
     const { client, provider } = concierge;
     const { id } = await client.start(waits, { sessionKey: "left" });
     const { sandbox } = await client.until(id, ({ status }) => status === "running");
@@ -160,7 +160,7 @@ describe("a session", () => {
     expect(await provider.probe(sandbox?.name ?? "")).toEqual({ health: "gone" });
   });
 
-  it("knows what is in its sandbox, by name and version, and no value of any variable", async () => {
+  it("shows what is in its sandbox by name and version, without values", async () => {
     const { client } = concierge;
     const secret = "canary-value-0123456789";
     const env = { SECRET_CANARY: secret };
@@ -181,8 +181,8 @@ describe("a session", () => {
   });
 });
 
-describe("sandboxes made ahead", () => {
-  it("are there after a reap: a new user's first task begins in one, and another is made", async () => {
+describe("warm sandboxes", () => {
+  it("exist after a reap: a new user's first task starts in one, and another is created", async () => {
     await using concierge = await startConcierge({ ...rarely, env: { POOL_WARM_TARGET: "1" } });
     const { client } = concierge;
     await expect.poll(() => pool(concierge), { timeout: 20_000 }).toMatchObject({ warm: 1, total: 1 });
@@ -198,8 +198,8 @@ describe("sandboxes made ahead", () => {
   }, 60_000);
 });
 
-describe("with all there may be in use", () => {
-  it("a start is refused and makes nothing; when a turn has ended its sandbox goes for the next", async () => {
+describe("with all sandboxes in use", () => {
+  it("a start is refused and creates nothing; an ended turn's sandbox is released for the next", async () => {
     await using concierge = await startConcierge({ ...rarely, env: { POOL_MAX_SANDBOXES: "2" } });
     const { client, provider } = concierge;
     const [first, second] = await Promise.all(
@@ -229,7 +229,7 @@ describe("with all there may be in use", () => {
 });
 
 describe("a command that runs", () => {
-  it("keeps its room, at the cap and however long it may be idle, until it ends", async () => {
+  it("keeps its sandbox until it ends, even at the cap and past the idle time", async () => {
     const env = { POOL_MAX_SANDBOXES: "1", SESSION_IDLE_TIMEOUT_MS: "1000" };
     await using concierge = await startConcierge({ reapEveryMs: 200, env });
     const { client } = concierge;
@@ -238,7 +238,7 @@ describe("a command that runs", () => {
     const waiting = exec(concierge, "one", wait);
     const lastUsedAt = async () => (await client.json("GET", "/v1/sessions/one")).lastUsedAt;
     const marks = new Set<unknown>();
-    // As it begins, as it is found to take longer, and again after that: by then it would have been idle for long.
+    // At its start, when it turns out to be long, and again later: by then the session would have been idle for long.
     await expect.poll(async () => marks.add(await lastUsedAt()).size, { timeout: 20_000 }).toBeGreaterThan(2);
     const refused = await client.request("POST", "/v1/tasks", { prompt: "echo two", sessionKey: "two" });
     expect(refused.status).toBe(429);
@@ -248,8 +248,8 @@ describe("a command that runs", () => {
   }, 60_000);
 });
 
-describe("a session that nobody uses", () => {
-  it("gives its sandbox up, and its next turn has another", async () => {
+describe("an idle session", () => {
+  it("loses its sandbox, and its next turn gets another", async () => {
     await using concierge = await startConcierge({ ...rarely, env: { SESSION_IDLE_TIMEOUT_MS: "1000" } });
     const { client, provider } = concierge;
     const { id, sandbox } = await run(concierge, "echo one", { sessionKey: "idle" });
@@ -265,8 +265,8 @@ describe("a session that nobody uses", () => {
   }, 60_000);
 });
 
-describe("kill -9 of the worker that makes a session ready", () => {
-  it("keeps nobody from it: a task in it succeeds, and there is one sandbox", async () => {
+describe("kill -9 of the worker that prepares a session", () => {
+  it("does not block it: a task succeeds, and there is one sandbox", async () => {
     await using concierge = await startConcierge(rarely);
     const { client, control, kill } = concierge;
     await control("PUT", "/latency", { createMs: 3000 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type GitServer, startGitServer } from "../fixtures/git-server.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type GitServer, startGitServer } from "../testing/git-server.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 let git: GitServer;
@@ -15,7 +15,7 @@ afterAll(async () => {
   await git.close();
 });
 
-/** A repository of its own for each, with one file. */
+/** Each test has its own repository with one file. */
 let repos = 0;
 function aRepo() {
   const name = `repo-${++repos}`;
@@ -24,7 +24,7 @@ function aRepo() {
 }
 
 describe("the six scenarios", () => {
-  it("1. a task that ends normally has pushed what it changed, and its commit is the result", async () => {
+  it("1. a task that ends normally pushes its changes, and the result names the commit", async () => {
     const { client } = concierge;
     const { name, repo } = aRepo();
     const { id } = await client.start("git branch --show-current; echo more >> README.md", { repo });
@@ -47,7 +47,7 @@ describe("the six scenarios", () => {
     expect(git.pushes.filter((push) => push.repo === name)).toHaveLength(1);
   });
 
-  it("2. one that is stopped in the middle pushes nothing, not even what it committed", async () => {
+  it("2. a stopped task pushes nothing, not even its commits", async () => {
     const { client } = concierge;
     const { name, repo } = aRepo();
     const { id } = await client.start("echo x > x; git add x; git commit -qm x; echo committed; sleep 1000", {
@@ -61,7 +61,7 @@ describe("the six scenarios", () => {
     expect(git.pushes.filter((push) => push.repo === name)).toEqual([]);
   });
 
-  it("3. one that runs past its deadline is dead and pushes nothing", async () => {
+  it("3. a task past its deadline is dead and pushes nothing", async () => {
     const { client } = concierge;
     const { name, repo } = aRepo();
     const { id } = await client.start("echo x > x; sleep 1000", { repo, limits: { maxDurationMs: 4000 } });
@@ -72,7 +72,7 @@ describe("the six scenarios", () => {
     expect(git.pushes.filter((push) => push.repo === name)).toEqual([]);
   });
 
-  it("4. one with keepAlive goes on in the same sandbox and the same clone, and pushes again", async () => {
+  it("4. a continued task reuses sandbox and clone, and pushes again", async () => {
     const { client } = concierge;
     const { name, repo } = aRepo();
     const { id } = await client.start("echo one > one; echo untracked > /tmp/note", {
@@ -95,7 +95,7 @@ describe("the six scenarios", () => {
     );
   });
 
-  it("5. one whose kept sandbox has expired gets a new one, and is not stuck reinstalling", async () => {
+  it("5. a task whose kept sandbox expired gets a new one without a reinstall loop", async () => {
     const { client, provider } = concierge;
     const { id } = await client.start("echo one");
     const first = await client.ended(id);
@@ -108,7 +108,7 @@ describe("the six scenarios", () => {
     );
   });
 
-  it("6. one that stalls ends by inactivity, and pushes nothing", async () => {
+  it("6. a stalled task ends by inactivity and pushes nothing", async () => {
     const { client } = concierge;
     const { name, repo } = aRepo();
     const { id } = await client.start("echo x > x; echo begun; sleep 1000", {
@@ -121,7 +121,7 @@ describe("the six scenarios", () => {
 });
 
 describe("a push", () => {
-  it("with nothing to push is none", async () => {
+  it("does not happen without changes", async () => {
     const { client } = concierge;
     const { name, repo } = aRepo();
     const { id } = await client.start("cat README.md", { repo });
@@ -130,7 +130,7 @@ describe("a push", () => {
     expect(git.pushes.filter((push) => push.repo === name)).toEqual([]);
   });
 
-  it("that the agent failed before is none", async () => {
+  it("does not happen after the agent failed", async () => {
     const { client } = concierge;
     const { name, repo } = aRepo();
     const { id } = await client.start("echo x > x; exit 3", { repo });
@@ -138,7 +138,7 @@ describe("a push", () => {
     expect(git.pushes.filter((push) => push.repo === name)).toEqual([]);
   });
 
-  it("whose answer was lost is looked up, not repeated", async () => {
+  it("is looked up, not repeated, if its response was lost", async () => {
     const { client } = concierge;
     const { name, repo } = aRepo();
     git.fail({ on: "receive-pack", how: "drop-after" });
@@ -147,7 +147,7 @@ describe("a push", () => {
     expect(git.pushes.filter((push) => push.repo === name)).toHaveLength(1);
   });
 
-  it("that is under way can not be stopped: 409, and then it has arrived", async () => {
+  it("cannot be stopped while it is under way: 409, and then it arrives", async () => {
     const { client } = concierge;
     const { name, repo } = aRepo();
     const hold = git.hold("receive-pack");
@@ -160,7 +160,7 @@ describe("a push", () => {
     expect(git.pushes.filter((push) => push.repo === name)).toHaveLength(1);
   });
 
-  it("needs a clone: a wrong credential is provision_failed, and is told to nobody", async () => {
+  it("needs a clone: a wrong credential is provision_failed and is never shown", async () => {
     const { client, log } = concierge;
     const { repo } = aRepo();
     const token = "wrong-token-0123456789";

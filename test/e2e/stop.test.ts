@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { alive, headless, hopping } from "../fixtures/processes.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { alive, headless, hopping } from "../testing/processes.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 beforeAll(async () => {
@@ -19,12 +19,12 @@ async function running(script: (mark: number) => string, over: Record<string, un
   await expect
     .poll(async () => (await client.output(id)).toString(), { timeout: 20_000 })
     .toContain("started");
-  // It says so before it begins to sleep.
+  // It prints before it starts to sleep.
   await expect.poll(() => alive(String(mark)), { timeout: 10_000 }).not.toEqual([]);
   return { id, mark, sandbox };
 }
 
-/** What the runner was launched by: its parent, by field 4 of its stat. */
+/** The process that launched the runner: its parent, field 4 of its stat. */
 const launcher = "$(cut -d ' ' -f 4 /proc/$PPID/stat)";
 
 describe("a stop ends", () => {
@@ -47,7 +47,7 @@ describe("a stop ends", () => {
       (m: number) => `sh -c 'while :; do sleep ${m}; done' & sh -c 'while :; do setsid sleep ${m}; done' &`,
     ],
     [
-      "one whose runner is frozen and can not call back",
+      "a task whose runner is frozen and cannot call back",
       (m: number) => `runner=$PPID; sh -c "sleep 0.3; kill -STOP $runner; exec sleep ${m}" &`,
     ],
     ["one that has killed what would sweep it away", () => `kill -9 ${launcher}`],
@@ -75,7 +75,7 @@ describe("a stop ends", () => {
     });
   });
 
-  it("the sandbox itself, without keepAlive, and nothing brings it back", async () => {
+  it("the sandbox itself without keepAlive, and nothing brings it back", async () => {
     const { client, provider } = concierge;
     const { id, mark } = await running(() => ":", { keepAlive: false });
     const stopped = await client.stop(id);
@@ -90,7 +90,7 @@ describe("a stop ends", () => {
     expect(await provider.probe(stopped.sandbox?.name ?? "")).toEqual({ health: "gone" });
   });
 
-  it("one that forks faster than it can be looked at, at the price of the sandbox if need be", {
+  it("a process that forks faster than it can be listed, if necessary with the sandbox", {
     timeout: 90_000,
   }, async () => {
     const { client } = concierge;
@@ -99,14 +99,15 @@ describe("a stop ends", () => {
     // It is there at all times, but not in every look.
     for (let looks = 0; looks < 200; looks++) {
       expect(alive(String(mark))).toEqual([]);
-      // Looks block: without a turn of the loop, a connection that was closed meanwhile would be used again.
+      // Looks block the event loop. Without a turn of the loop, a connection that was closed meanwhile would be used
+      // again.
       await setImmediate();
     }
     await client.continue(id, "echo again");
     expect(await client.ended(id)).toMatchObject({ status: "succeeded" });
   });
 
-  it("once, however many ask at once and through whichever process", async () => {
+  it("the task once, however many requests arrive through different processes", async () => {
     const { client } = concierge;
     const { id, mark } = await running(() => "setsid sleep 1 &");
     const answers = await Promise.all(Array.from({ length: 12 }, () => client.stop(id)));
@@ -119,7 +120,7 @@ describe("a stop ends", () => {
 });
 
 describe("a stop that comes early", () => {
-  it("before a worker has the task: nothing is ever made", async () => {
+  it("before a worker claims the task: nothing is created", async () => {
     const { client, control, kill } = concierge;
     const before = await created(control);
     kill("Worker");
@@ -134,7 +135,7 @@ describe("a stop that comes early", () => {
     expect((await client.output(id)).length).toBe(0);
   });
 
-  it("while its sandbox is being created: it is gone as soon as it is there, and nothing ran in it", async () => {
+  it("during the create: the sandbox is removed, and nothing ran in it", async () => {
     const { client, control, provider } = concierge;
     await control("PUT", "/latency", { createMs: 2000 });
     const before = await created(control);
@@ -150,7 +151,7 @@ describe("a stop that comes early", () => {
     expect((await client.output(id)).length).toBe(0);
   });
 
-  it("while the runner is being launched: the launch is barred or the runner is killed", async () => {
+  it("during the launch: the launch is barred or the runner is killed", async () => {
     const { client, control } = concierge;
     const mark = ++marks;
     await control("POST", "/faults", { route: "runCommand", effect: { type: "delay", delayMs: 1000 } });
@@ -170,7 +171,7 @@ describe("a stop that comes early", () => {
 });
 
 describe("a stop while the provider fails", () => {
-  it("is a 202, and is made good by a timer once the provider is back", async () => {
+  it("answers 202, and a timer proves it once the provider is back", async () => {
     const { client, control } = concierge;
     const { id, mark } = await running(() => ":");
     for (const route of ["killCommand", "runCommand", "getSandbox", "deleteSandbox", "getSession"]) {
@@ -184,11 +185,11 @@ describe("a stop while the provider fails", () => {
   });
 });
 
-describe("a stop whose runner can not be told", () => {
+describe("a stop whose launcher cannot be signalled", () => {
   it.each([
     ["is refused", { type: "status", status: 500 }],
     ["is not answered", { type: "hang" }],
-  ])("is proven by another command where the word to it %s", async (_what, effect) => {
+  ])("is proven by another command if the signal %s", async (_what, effect) => {
     const { client, control } = concierge;
     const { id, mark } = await running(() => ":");
     await control("POST", "/faults", { route: "killCommand", count: 1, effect });

@@ -1,7 +1,7 @@
 import { EventSource } from "eventsource";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startCuttingProxy } from "../fixtures/cutting-proxy.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { startCuttingProxy } from "../testing/cutting-proxy.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 beforeAll(async () => {
@@ -16,7 +16,7 @@ interface Heard {
   text?: string;
 }
 
-/** Follows a task as a browser would, by `EventSource`, until the server says with a 204 that there is no more. */
+/** Follows a task as a browser would, by `EventSource`, until the server answers 204. */
 function listen(base: string, id: string, until: (heard: Heard[]) => boolean): Promise<Heard[]> {
   const heard: Heard[] = [];
   const { promise, resolve, reject } = Promise.withResolvers<Heard[]>();
@@ -31,7 +31,7 @@ function listen(base: string, id: string, until: (heard: Heard[]) => boolean): P
     source.close();
     resolve(heard);
   };
-  // A connection that broke is made again by the source itself; one that the server ended for good is not.
+  // The source reconnects by itself after a broken connection, but not after the server ended it for good.
   source.onerror = () => {
     if (source.readyState === EventSource.CLOSED) reject(new Error("the source was closed"));
   };
@@ -43,7 +43,7 @@ const events = async (id: string) =>
   (await concierge.client.events(id)).map(({ cursor, ...event }) => ({ ...event, cursor }));
 
 describe("a stream of events", () => {
-  it("has what a page has, as it happens, and ends with the task", async () => {
+  it("sends the same events as a page, as they happen, and ends with the task", async () => {
     const { id } = await concierge.client.start("for i in 1 2 3 4; do echo line $i; sleep 0.2; done");
     const heard = await listen(concierge.url, id, isEnd);
     const all = await events(id);
@@ -60,14 +60,14 @@ describe("a stream of events", () => {
     expect(again.status).toBe(204);
   });
 
-  it("of a task that has ended gives everything and the end", async () => {
+  it("of an ended task sends everything and ends", async () => {
     const { id } = await concierge.client.start("echo over");
     await concierge.client.ended(id);
     const heard = await listen(concierge.url, id, isEnd);
     expect(heard.map((event) => event.id)).toEqual((await events(id)).map(({ cursor }) => cursor));
   });
 
-  it("that is cut anywhere, at an event's end or inside one, goes on with nothing lost and nothing twice", async () => {
+  it("that is cut anywhere resumes without loss or repetition", async () => {
     const { id } = await concierge.client.start("for i in $(seq 12); do echo line $i; sleep 0.05; done");
     await concierge.client.ended(id);
     const wanted = (await events(id)).map(({ cursor }) => cursor);
@@ -94,7 +94,7 @@ describe("a stream of events", () => {
     expect(proxy.cuts()).toBeGreaterThan(3);
   }, 120_000);
 
-  it("that is cut again and again while the task runs loses nothing either", async () => {
+  it("that is cut repeatedly while the task runs loses nothing", async () => {
     const { id } = await concierge.client.start("for i in $(seq 40); do echo line $i; sleep 0.1; done");
     await using proxy = await startCuttingProxy(concierge.url);
     let connections = 0;
@@ -107,7 +107,7 @@ describe("a stream of events", () => {
     expect(proxy.cuts()).toBeGreaterThan(3);
   });
 
-  it("is refused for another's task, without a key, and from a cursor that is none", async () => {
+  it("is refused for another user's task, without a key, and for an invalid cursor", async () => {
     const { id } = await concierge.client.start("true");
     const { key } = (await concierge.client.json("POST", "/v1/keys", { userId: "bob" })) as { key: string };
     const ask = async (headers: Record<string, string>) =>

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { topology } from "../../infra/topology.ts";
-import { startBlackHole } from "../fixtures/black-hole.ts";
-import { createClient } from "../fixtures/client.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { startBlackHole } from "../testing/black-hole.ts";
+import { createClient } from "../testing/client.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 let blackHole: Awaited<ReturnType<typeof startBlackHole>>;
@@ -16,12 +16,12 @@ afterAll(async () => {
   await concierge[Symbol.asyncDispose]();
 });
 
-it("webhooks that hang, more than there are workers, delay no start of another user", async () => {
+it("hanging webhooks, more than there are workers, delay no other user's start", async () => {
   const { client } = concierge;
   const [{ maxConcurrency: workers }] = topology.functions.Worker.sources;
   const { key } = await client.json("POST", "/v1/keys", { userId: "bob" });
   const bob = createClient({ url: client.url, apiKey: String(key) });
-  // Most are stopped before they have a sandbox. They end like any other turn, and their ends are told.
+  // Most are stopped before they have a sandbox. They end like any other turn, with a webhook.
   await Promise.all(
     Array.from({ length: workers + 10 }, async () => {
       const { id } = await client.start("sleep 600", { webhook: { url: blackHole.url } });

@@ -6,10 +6,10 @@ import { context, listed, policiesOf, resolved, statementsOf, synthesize } from 
 import { render } from "./render.ts";
 import { all, inlineStatements } from "./resources.ts";
 
-describe("the ground that Concierge is deployed on", () => {
+describe("the bootstrap stack", () => {
   const template = synthesize();
 
-  it("has no wildcard that cdk-nag was not told the reason of: one more would be found", () => {
+  it("has a documented reason for every wildcard; a new one would be found", () => {
     const careless = () =>
       synthesize((stack) => {
         const role = new Role(stack, "Careless", { assumedBy: new ServicePrincipal("lambda.amazonaws.com") });
@@ -18,7 +18,7 @@ describe("the ground that Concierge is deployed on", () => {
     expect(careless).toThrow(/Careless.*IAM5\[Action::s3:\*\].*IAM5\[Resource::\*\]/s);
   });
 
-  it("trusts GitHub's tokens for AWS alone", () => {
+  it("trusts GitHub tokens only for AWS", () => {
     template.hasResourceProperties("AWS::IAM::OIDCProvider", {
       Url: "https://token.actions.githubusercontent.com",
       ClientIdList: ["sts.amazonaws.com"],
@@ -49,19 +49,22 @@ describe("the ground that Concierge is deployed on", () => {
     });
   });
 
-  it.each(["dev", "production"])("lets who deploys %s make no role without the boundary", (stage) => {
-    const making = policiesOf(template, stage).filter(
-      ({ Effect, Action }) =>
-        Effect === "Allow" && listed(Action).some((action) => /iam:(CreateRole|Put|Attach)/.test(action)),
-    );
-    expect(making).not.toEqual([]);
-    for (const { Condition } of making)
-      expect(Condition).toEqual({
-        StringEquals: { "iam:PermissionsBoundary": { Ref: expect.stringMatching(/^Boundary/) } },
-      });
-  });
+  it.each(["dev", "production"])(
+    "does not let the %s deploy role create a role without the boundary",
+    (stage) => {
+      const making = policiesOf(template, stage).filter(
+        ({ Effect, Action }) =>
+          Effect === "Allow" && listed(Action).some((action) => /iam:(CreateRole|Put|Attach)/.test(action)),
+      );
+      expect(making).not.toEqual([]);
+      for (const { Condition } of making)
+        expect(Condition).toEqual({
+          StringEquals: { "iam:PermissionsBoundary": { Ref: expect.stringMatching(/^Boundary/) } },
+        });
+    },
+  );
 
-  it.each(["dev", "production"])("keeps who deploys %s from loosening what binds him", (stage) => {
+  it.each(["dev", "production"])("keeps the %s deploy role from loosening its own limits", (stage) => {
     const denied = policiesOf(template, stage).filter(({ Effect }) => Effect === "Deny");
     const actions = denied.flatMap(({ Action }) => listed(Action));
     expect(actions).toEqual(
@@ -69,15 +72,18 @@ describe("the ground that Concierge is deployed on", () => {
     );
   });
 
-  it.each(["dev", "production"])("lets who deploys %s see no item, no message and no secret", (stage) => {
-    const actions = policiesOf(template, stage)
-      .filter(({ Effect }) => Effect === "Allow")
-      .flatMap(({ Action }) => listed(Action));
-    const reading =
-      /^(dynamodb:(.*Item|Query|Scan)|sqs:(Send|Receive|Delete)Message|secretsmanager:|lambda:Invoke|logs:(Get|Filter))/;
-    expect(actions.filter((action) => reading.test(action))).toEqual([]);
-    expect(actions.filter((action) => action.endsWith(":*"))).toEqual([]);
-  });
+  it.each(["dev", "production"])(
+    "does not let the %s deploy role read items, messages or secrets",
+    (stage) => {
+      const actions = policiesOf(template, stage)
+        .filter(({ Effect }) => Effect === "Allow")
+        .flatMap(({ Action }) => listed(Action));
+      const reading =
+        /^(dynamodb:(.*Item|Query|Scan)|sqs:(Send|Receive|Delete)Message|secretsmanager:|lambda:Invoke|logs:(Get|Filter))/;
+      expect(actions.filter((action) => reading.test(action))).toEqual([]);
+      expect(actions.filter((action) => action.endsWith(":*"))).toEqual([]);
+    },
+  );
 
   it("gives dev nothing of production", () => {
     const resources = JSON.stringify(policiesOf(template, "dev").filter(({ Effect }) => Effect === "Allow"));
@@ -85,7 +91,7 @@ describe("the ground that Concierge is deployed on", () => {
     expect(resources).not.toContain("production");
   });
 
-  it("has no policy that is longer than IAM takes", () => {
+  it("has no policy longer than IAM accepts", () => {
     const policies = Object.values(template.findResources("AWS::IAM::ManagedPolicy"));
     const lengths = policies.map(
       ({ Properties }) => JSON.stringify(resolved(Properties.PolicyDocument)).length,
@@ -93,7 +99,7 @@ describe("the ground that Concierge is deployed on", () => {
     expect(Math.max(...lengths)).toBeLessThan(6144);
   });
 
-  it("bounds every role to what the topology's functions are granted", () => {
+  it("bounds every role to the topology's grants", () => {
     const allowed = statementsOf(template, "concierge-boundary");
     expect(allowed.every(({ Effect }) => Effect === "Allow")).toBe(true);
     const actions = new Set(allowed.flatMap(({ Action }) => listed(Action)));
@@ -104,7 +110,7 @@ describe("the ground that Concierge is deployed on", () => {
     expect([...actions].filter((action) => /^(iam|sts|s3|ssm|secretsmanager):|\*/.test(action))).toEqual([]);
   });
 
-  it.each(["dev", "production"])("is wide enough for every role of the program, for %s", async (stage) => {
+  it.each(["dev", "production"])("allows what every role of the program needs, for %s", async (stage) => {
     const allowed = statementsOf(template, "concierge-boundary").map((statement) => ({
       actions: listed(statement.Action),
       on: [resolved(statement.Resource)].flat().map(matcher),
@@ -121,7 +127,7 @@ describe("the ground that Concierge is deployed on", () => {
     expect(wanted.filter(({ action, resource }) => !isAllowed(action, resource))).toEqual([]);
   });
 
-  it("tells of $50 and of $100 a month", () => {
+  it("alerts at $50 and $100 a month", () => {
     const told = (NotificationType: string, Threshold: number) => ({
       Notification: {
         NotificationType,
@@ -137,22 +143,22 @@ describe("the ground that Concierge is deployed on", () => {
     });
   });
 
-  it("can be for one stage alone, where each has an account of its own", () => {
+  it("can be for one stage alone, if each has its own account", () => {
     const alone = synthesize(() => {}, { ...context, stages: "dev" });
     alone.resourceCountIs("AWS::IAM::Role", 1);
   });
 
   it.each([
-    [{ alertEmail: "ops@example.com" }, "-c repository=… takes owner/name"],
-    [{ ...context, repository: "not a repository" }, "-c repository=… takes owner/name"],
-    [{ ...context, alertEmail: "nobody" }, "-c alertEmail=… takes the address"],
-    [{ ...context, stages: "staging" }, "-c stages=… takes dev, production"],
-  ])("says in a line what is missing or wrong: %j", (given, line) => {
+    [{ alertEmail: "ops@example.com" }, "-c repository=… must be owner/name"],
+    [{ ...context, repository: "not a repository" }, "-c repository=… must be owner/name"],
+    [{ ...context, alertEmail: "nobody" }, "-c alertEmail=… must be the address"],
+    [{ ...context, stages: "staging" }, "-c stages=… must be dev, production"],
+  ])("reports in one line what is missing or wrong: %j", (given, line) => {
     expect(() => synthesize(() => {}, given)).toThrow(line);
   });
 });
 
-/** A pattern of IAM's, where `*` is anything. */
+/** An IAM pattern, where `*` matches anything. */
 function matcher(pattern: unknown): RegExp {
   const literal = String(pattern).replaceAll(/[.+?^${}()|[\]\\]/g, "\\$&");
   return new RegExp(`^${literal.replaceAll("*", ".*")}$`);

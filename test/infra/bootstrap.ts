@@ -1,4 +1,4 @@
-/** The bootstrap stack as CloudFormation would have it, without an account. */
+/** The bootstrap stack as CloudFormation, without an account. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { account } from "./mocks.ts";
 
 export const context = { repository: "acme/concierge", alertEmail: "ops@example.com" };
 
-/** Throws where cdk-nag finds anything. */
+/** Throws if cdk-nag finds anything. */
 export function synthesize(change: (stack: Stack) => void = () => {}, given: object = context): Template {
   process.env.CDK_DISABLE_STACK_TRACE = "1";
   const outdir = mkdtempSync(join(tmpdir(), "concierge-bootstrap-"));
@@ -33,7 +33,7 @@ export interface Statement {
   Condition?: unknown;
 }
 
-/** A managed policy's statements, with what is only known in the account by its name. */
+/** A managed policy's statements, with account-specific values by name. */
 export function statementsOf(template: Template, policyName: string): Statement[] {
   const found = Object.values(
     template.findResources("AWS::IAM::ManagedPolicy", { Properties: { ManagedPolicyName: policyName } }),
@@ -42,7 +42,7 @@ export function statementsOf(template: Template, policyName: string): Statement[
   return found[0]?.Properties.PolicyDocument.Statement;
 }
 
-/** All that the deploy role of a stage is allowed and denied. */
+/** Everything the deploy role of a stage is allowed and denied. */
 export function policiesOf(template: Template, stage: string): Statement[] {
   const all = Object.values(template.findResources("AWS::IAM::ManagedPolicy"));
   return all
@@ -54,7 +54,7 @@ export const listed = (value: string | string[]) => [value].flat();
 
 const known: Record<string, string> = { "AWS::Partition": "aws", "AWS::AccountId": account };
 
-/** As it is in an account: names joined, and what only the account knows filled in. */
+/** As in an account: names joined and account-specific values filled in. */
 export function resolved(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(resolved);
   if (typeof value !== "object" || value === null) return value;

@@ -38,7 +38,7 @@ export async function startCli(directory: string) {
     }
   }
 
-  /** The real one adds what `Resource` has, encrypted, to the directory it is given. */
+  /** The real one adds the encrypted contents of `Resource` to the given directory. */
   async function bundled({ functionID, handler }: Build): Promise<object> {
     const out = join(directory, "artifacts", `${functionID}-src`);
     await mkdir(out, { recursive: true });

@@ -1,6 +1,6 @@
 /**
- * What the providers ask of AWS when `sst deploy` makes, reads, changes and removes a resource, tags included: every
- * resource gets SST's own tags as it is made. By type of resource; a type that is not here fails the test.
+ * What the providers call on AWS when `sst deploy` creates, reads, changes and deletes a resource, tags included: SST
+ * tags every resource on creation. By resource type; a type that is missing here fails the test.
  */
 import { account, arn, region } from "./mocks.ts";
 import type { Resource } from "./program.ts";
@@ -9,13 +9,15 @@ import { arnOf, nameOf, type Program, read } from "./resources.ts";
 export interface Call {
   action: string;
   on: string;
-  /** What AWS knows of the request besides. */
+  /** Other context of the request. */
   context?: Record<string, string | string[]>;
 }
 
 type CallsOf = (resource: Resource, program: Program) => Call[];
 
-/** AWS takes no resource for these, so they cannot be held to a stage; each makes or looks at something nameless. */
+/**
+ * AWS accepts no resource for these, so they cannot be limited to a stage; each creates or reads something nameless.
+ */
 export const stageless: readonly RegExp[] = [
   /^cloudfront(-keyvaluestore)?:/,
   /^logs:DescribeLogGroups$/,
@@ -188,16 +190,16 @@ export const callsOf: Readonly<Record<string, CallsOf>> = {
   ],
 };
 
-/** These are made of others, or are nothing on AWS. */
+/** These consist of other resources, or are nothing on AWS. */
 const ofNoAccount = /^(sst:|pulumi:|random:)/;
 
-/** The name a resource has in `callsOf`; SST's own providers all have one type, and say what they do in their name. */
+/** The resource's name in `callsOf`. SST's own providers share one type and say what they do in their name. */
 export function kindOf({ type, name }: Resource): string | undefined {
   if (ofNoAccount.test(type)) return undefined;
   return type === "pulumi-nodejs:dynamic:Resource" ? `dynamic ${name.split(".").at(-1)}` : type;
 }
 
-/** What SST itself does before and after, whatever is deployed; the buckets are made by the first deploy. */
+/** What SST itself does before and after each deploy. The first deploy creates the buckets. */
 export function callsOfSst(stage: string): Call[] {
   const [state, asset] = ["arn:aws:s3:::sst-state-abcdefghijkl", "arn:aws:s3:::sst-asset-abcdefghijkl"];
   const making = ["CreateBucket", "PutBucketPolicy", "PutBucketVersioning", "PutBucketNotification"];
@@ -218,7 +220,7 @@ export function callsOfSst(stage: string): Call[] {
   ];
 }
 
-/** What decrypts a stage's secrets, and its state: nobody's but its own deploys'. */
+/** What decrypts a stage's secrets and state: only its own deploys may read it. */
 export function privateToSst(stage: string): Call[] {
   return callsOfSst(stage).filter(({ on }) => on.includes(`concierge/${stage}`));
 }
@@ -241,7 +243,7 @@ function functionArn(resource: Resource, input: string): string {
   return name.startsWith("arn:") ? name : `arn:aws:lambda:${region}:${account}:function:${name}`;
 }
 
-/** CloudFront chooses an id. */
+/** CloudFront chooses the id. */
 function ofCloudFront(kind: string): string {
   return `arn:aws:cloudfront::${account}:${kind}/E0123456789ABC`;
 }

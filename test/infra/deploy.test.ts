@@ -6,7 +6,7 @@ import { account } from "./mocks.ts";
 import { render } from "./render.ts";
 import type { Program } from "./resources.ts";
 
-// Each program is a bundle and a process, on whatever machine is left for it.
+// Each program is a bundle and a process, and the machine may be busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const template = synthesize();
@@ -21,7 +21,7 @@ const programs: Record<string, Program> = {
   production: await render("production"),
 };
 
-/** As IAM judges it: what the simulator cannot make sense of is an error of the case, not a denial. */
+/** As IAM decides. A case that the simulator cannot evaluate is an error, not a denial. */
 async function isAllowed(stage: string, { action, on, context = {} }: Call): Promise<boolean> {
   const answer = await runSimulation(
     {
@@ -41,7 +41,7 @@ async function isAllowed(stage: string, { action, on, context = {} }: Call): Pro
   return answer.overallResult === "Allowed";
 }
 
-/** One line for each call whose verdict is not the wanted one. */
+/** One line for each call with an unexpected verdict. */
 async function misjudged(stage: string, calls: readonly Call[], wanted: boolean): Promise<string[]> {
   const lines = await Promise.all(
     calls.map(async (call) =>
@@ -59,21 +59,21 @@ function callsFor(program: Program, kind?: string): Call[] {
 
 const kinds = (program: Program) => [...new Set(program.resources.flatMap((one) => kindOf(one) ?? []))];
 
-describe.each(["dev", "production"])("who deploys %s", (stage) => {
+describe.each(["dev", "production"])("the %s deploy role", (stage) => {
   const program = programs[stage] as Program;
   const other = stage === "dev" ? "production" : "dev";
 
-  it("deploys only resources that it is known what they take", () => {
+  it("deploys only resource types whose actions are known", () => {
     expect(kinds(program).filter((kind) => !(kind in callsOf))).toEqual([]);
   });
 
-  it.each(kinds(program))("can make, read, change and remove %s", async (kind) => {
+  it.each(kinds(program))("can create, read, change and delete %s", async (kind) => {
     const calls = callsFor(program, kind);
     expect(calls).not.toEqual([]);
     expect(await misjudged(stage, calls, true)).toEqual([]);
   });
 
-  it("can have SST make its buckets, and keep its state", async () => {
+  it("lets SST create its buckets and keep its state", async () => {
     expect(await misjudged(stage, callsOfSst(stage), true)).toEqual([]);
   });
 
@@ -85,13 +85,13 @@ describe.each(["dev", "production"])("who deploys %s", (stage) => {
     expect(await misjudged(stage, calls, false)).toEqual([]);
   });
 
-  it(`can read neither ${other}'s state nor what decrypts its secrets`, async () => {
+  it(`can read neither ${other}'s state nor its decryption keys`, async () => {
     const calls = privateToSst(other);
     expect(calls.length).toBeGreaterThan(20);
     expect(await misjudged(stage, calls, false)).toEqual([]);
   });
 
-  it("can make no role without the boundary, and pass none to another service", async () => {
+  it("cannot create a role without the boundary, or pass one to another service", async () => {
     const role = `arn:aws:iam::${account}:role/concierge-${stage}-ApiRole`;
     const calls: Call[] = [
       { action: "iam:CreateRole", on: role },
@@ -103,7 +103,7 @@ describe.each(["dev", "production"])("who deploys %s", (stage) => {
   });
 });
 
-it("dev has no edge, and may make none", async () => {
+it("dev has no edge, and may create none", async () => {
   const calls = ["Distribution", "Function", "KeyValueStore", "CachePolicy"].map((kind) => ({
     action: `cloudfront:Create${kind}`,
     on: "*",

@@ -2,7 +2,7 @@ import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { firewallRules, keepAuthorization } from "../../infra/edge.ts";
 
-/** The headers of a request after CloudFront has run the code on it. */
+/** The headers of a request after CloudFront ran the code on it. */
 function after(headers: Record<string, { value: string }>): Record<string, { value: string }> {
   const event = { request: { headers } };
   runInNewContext(keepAuthorization, { event });
@@ -10,12 +10,12 @@ function after(headers: Record<string, { value: string }>): Record<string, { val
 }
 
 describe("before a request is signed", () => {
-  it("the caller's authorization is kept beside it", () => {
+  it("the caller's authorization is kept in another header", () => {
     const authorization = { value: "Bearer key" };
     expect(after({ authorization })).toEqual({ authorization, "x-forwarded-authorization": authorization });
   });
 
-  it("what a caller has put there is gone", () => {
+  it("a caller's own value of that header is dropped", () => {
     expect(after({ "x-forwarded-authorization": { value: "Bearer key" } })).toEqual({});
   });
 });
@@ -26,7 +26,7 @@ interface Request {
   authorization?: string;
 }
 
-/** A statement of the firewall's, as far as ours use them. */
+/** A firewall statement, as far as we use them. */
 interface Statement {
   andStatement?: { statements: Statement[] };
   notStatement?: { statements: Statement[] };
@@ -34,7 +34,7 @@ interface Statement {
   sizeConstraintStatement?: { size: number };
 }
 
-/** What AWS says that each transformation does to a path. */
+/** What AWS documents for each transformation of a path. */
 const transform: Record<string, (path: string) => string> = {
   NONE: (path) => path,
   URL_DECODE: (path) => decodeURIComponent(path),
@@ -54,7 +54,7 @@ function matches(statement: Statement, request: Request): boolean {
   return path.startsWith(searchString);
 }
 
-/** Whom each of the rules that a request is under counts it for. */
+/** The key by which each matching rule counts a request. */
 function countedAs(request: Request): string[] {
   return firewallRules.flatMap(({ name, statement: { rateBasedStatement: rule } }) => {
     if (!matches(rule.scopeDownStatement as Statement, request)) return [];
@@ -65,13 +65,13 @@ function countedAs(request: Request): string[] {
 describe("the firewall", () => {
   const runner = { path: "/v1/runner/output", authorization: "Bearer token-1", address: "203.0.113.1" };
 
-  it("counts runners by their token: those of a shared address do not add up", () => {
+  it("counts runners by their token, not by their shared address", () => {
     const other = { ...runner, authorization: "Bearer token-2" };
     expect(countedAs(runner)).toEqual(["Runners Bearer token-1"]);
     expect(countedAs(other)).toEqual(["Runners Bearer token-2"]);
   });
 
-  it("counts users by their address, whatever keys they try", () => {
+  it("counts users by their address, whichever keys they try", () => {
     expect(countedAs({ ...runner, path: "/v1/tasks" })).toEqual(["Users 203.0.113.1"]);
     expect(countedAs({ path: "/v1/tasks", address: "203.0.113.1" })).toEqual(["Users 203.0.113.1"]);
   });
@@ -85,15 +85,15 @@ describe("the firewall", () => {
     "/v1/tasks/..%2frunner/output",
     "/v1//runner/output",
     "/v1/runner",
-  ])("takes no request for a runner's that the api does not: %s", (path) => {
+  ])("treats a request as a runner's only if the api does: %s", (path) => {
     expect(countedAs({ ...runner, path })).toEqual(["Users 203.0.113.1"]);
   });
 
-  it("counts what has no token for a user, wherever it goes", () => {
+  it("counts requests without a token as a user's, on every path", () => {
     expect(countedAs({ path: runner.path, address: runner.address })).toEqual(["Users 203.0.113.1"]);
   });
 
-  it("blocks what is too much, and refuses nothing else", () => {
+  it("blocks requests over the limit, and nothing else", () => {
     expect(firewallRules.map(({ action }) => action)).toEqual([{ block: {} }, { block: {} }]);
   });
 });

@@ -1,4 +1,4 @@
-/** The process that a program is evaluated in: `evaluate.ts <root> <directory of the bundle> <stage>`. */
+/** The process that evaluates a program: `evaluate.ts <root> <directory of the bundle> <stage>`. */
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { setImmediate as next } from "node:timers/promises";
@@ -7,7 +7,7 @@ import { startCli } from "./cli-server.ts";
 import { call, masked, type Registration, stateOf, unwrapped } from "./mocks.ts";
 import type { Evaluated, Resource } from "./program.ts";
 
-/** Rounds of the event loop without a new resource after which nothing is coming any more. */
+/** After this many rounds of the event loop without a new resource, none is coming any more. */
 const quietRounds = 50;
 
 interface Program {
@@ -69,7 +69,7 @@ async function evaluate(): Promise<Evaluated> {
 
   await runtime.runInPulumiStack(() =>
     run(() => {
-      // The last of the transformations sees what the others have made of a resource's options.
+      // The last transformation sees what the others made of a resource's options.
       runtime.registerStackTransformation(({ type, name, opts }) => {
         if (opts.retainOnDelete) retained.add(`${type} ${name}`);
         return undefined;
@@ -91,7 +91,7 @@ async function evaluate(): Promise<Evaluated> {
   return { app, resources, builds: cli.builds };
 }
 
-/** Resources are registered by chains of `apply`, some of them of other resources' outputs. */
+/** Resources are registered by chains of `apply`, some on other resources' outputs. */
 async function settled(count: () => number, runtime: Pulumi["runtime"]): Promise<void> {
   let last = -1;
   for (let quiet = 0; quiet < quietRounds; quiet++) {

@@ -1,4 +1,4 @@
-/** What AWS would say of a resource that has just been made. */
+/** What AWS returns for a resource that was just created. */
 export const region = "eu-central-1";
 export const account = "123456789012";
 
@@ -83,7 +83,7 @@ function policy(statements: Statement[]): string {
   return JSON.stringify({ Version: "2012-10-17", Statement });
 }
 
-/** Pulumi's way to say that a value is not a plain one, and which kind is a secret. */
+/** Pulumi's marker for special values, and the kind that is a secret. */
 const signature = "4dabf18193072939515e22adb298388d";
 const secret = "1b47061264138c4ac30d75fd1eb44270";
 

@@ -1,7 +1,7 @@
 import type { checks } from "./checks/index.ts";
 import type { Mutation } from "./program.ts";
 
-/** A mistake that someone could make in the infrastructure, and the check that has to find it. */
+/** A mistake that someone could make in the infrastructure, and the check that must find it. */
 interface Mutant {
   mistake: string;
   stage: "dev" | "production";
@@ -101,7 +101,7 @@ export const mutants: readonly Mutant[] = [
     foundBy: "tables have their keys, indexes, TTL and recovery",
   },
   {
-    mistake: "the table can not be brought back",
+    mistake: "the table cannot be restored",
     stage: "production",
     mutation: {
       file: "infra/storage.ts",

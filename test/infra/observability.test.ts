@@ -9,13 +9,13 @@ import { checks } from "./checks/index.ts";
 import type { Mutation } from "./program.ts";
 import { render } from "./render.ts";
 
-// Each is a bundle and a process, on whatever machine is left for it.
+// Each is a bundle and a process, and the machine may be busy.
 vi.setConfig({ testTimeout: 120_000 });
 
 const known = "alarms and dashboard ask for metrics that are counted, by what they are counted by";
 const drawn = "the dashboard shows every success metric with its target";
 
-/** A mistake in what is watched: whoever makes it is not told by CloudWatch, which only shows nothing. */
+/** A mistake in the observability. CloudWatch does not report it: it only shows nothing. */
 const mistakes: { mistake: string; mutation: Mutation; foundBy: keyof typeof checks }[] = [
   {
     mistake: "metrics are asked for by another name than they are counted by",
@@ -90,18 +90,18 @@ const mistakes: { mistake: string; mutation: Mutation; foundBy: keyof typeof che
   },
 ];
 
-describe("a mistake in what is watched is found:", () => {
+describe("a mistake in the observability is found", () => {
   it.each(mistakes)("$mistake", async ({ mutation, foundBy }) => {
     expect(checks[foundBy](await render("dev", [mutation]))).not.toEqual([]);
   });
 });
 
-it("a metric that nobody counts can not be watched at all", async () => {
+it("a metric that is never counted cannot be watched", async () => {
   const mutation = { file: "infra/alarms.ts", from: 'sum("orphan_found")', to: 'sum("orphans")' };
   await expect(render("dev", [mutation])).rejects.toThrow();
 });
 
-it.each(Object.entries(alarms))("what to do when %s goes off is written down", (_, { see }) => {
+it.each(Object.entries(alarms))("the runbook covers the alarm %s", (_, { see }) => {
   const text = readFileSync(new URL("../../docs/operations.md", import.meta.url), "utf8");
   const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) =>
     title
@@ -112,7 +112,7 @@ it.each(Object.entries(alarms))("what to do when %s goes off is written down", (
   expect(headings).toContain(see);
 });
 
-it("the bootstrap's key is for topics that CloudWatch of this account speaks to, and turns every year", () => {
+it("the bootstrap's key is for this account's CloudWatch topics, and rotates yearly", () => {
   const app = new App({ context: { repository: "acme/concierge", alertEmail: "ops@example.com" } });
   const template = Template.fromStack(new BootstrapStack(app, "Bootstrap", { settings: readSettings(app) }));
   template.resourceCountIs("AWS::KMS::Key", 1);

@@ -1,8 +1,8 @@
-/** The local stack is asked, not read: its engines for tables and queues, its processes for their environment. */
+/** Asks the running local stack: its engines for tables and queues, its processes for their environment. */
 import { readFile } from "node:fs/promises";
 import { DescribeTableCommand, DynamoDBClient, type KeySchemaElement } from "@aws-sdk/client-dynamodb";
 import { GetQueueAttributesCommand, SQSClient } from "@aws-sdk/client-sqs";
-import { clientConfig, type LocalStack, physicalName } from "@concierge/local";
+import { clientConfig, type LocalStack, physicalName } from "@concierge/dev";
 import type { Topology } from "../../infra/topology.ts";
 import { type FunctionView, type Keys, type QueueView, sorted, type TableView, type View } from "./parity.ts";
 
@@ -61,7 +61,7 @@ async function localQueue(client: SQSClient, urls: Record<string, string>, name:
   };
 }
 
-/** What is in a local function's environment beside what it names: any process's, Lambda's and the SDK's. */
+/** What a local function's environment has besides what it names: any process's, Lambda's and the SDK's. */
 const ofTheHost =
   /^(PATH|HOME|TMPDIR|TZ|LANG|LC_ALL|_HANDLER|LAMBDA_TASK_ROOT|AWS_.+|NODE_CHANNEL_.+|VERCEL_SANDBOX_URL)$/;
 const resourcePrefix = "SST_RESOURCE_";

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startLocalStack } from "@concierge/local";
+import { startLocalStack } from "@concierge/dev";
 import { describe, expect, it, vi } from "vitest";
 import { type FunctionDefinition, type Topology, topology } from "../../infra/topology.ts";
 import { disagreements, ofProgram, ofTopology, type View } from "./parity.ts";
@@ -13,7 +13,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const wanted = ofTopology(topology);
 
-/** Runs the local stack with every variable set that a developer can set, and looks at it. */
+/** Runs the local stack with every variable that a developer can set, and describes it. */
 async function look(given: Topology): Promise<View> {
   const dataDir = await mkdtemp(join(tmpdir(), "concierge-parity-"));
   try {
@@ -30,7 +30,7 @@ async function look(given: Topology): Promise<View> {
   }
 }
 
-/** One that the configuration takes. */
+/** A valid value. */
 function sample(name: string): string {
   if (name.endsWith("_MS")) return "3600000";
   if (name.endsWith("_BYTES")) return "1048576";
@@ -41,17 +41,17 @@ function sample(name: string): string {
   return name === "SANDBOX_AGENTS" ? "claude" : "set";
 }
 
-describe("topology, program and local stack agree:", () => {
-  it.each(["dev", "production"])("the program for %s is as the topology says", async (stage) => {
+describe("topology, program and local stack agree", () => {
+  it.each(["dev", "production"])("the program for %s matches the topology", async (stage) => {
     expect(disagreements(ofProgram(await render(stage)), wanted)).toEqual([]);
   });
 
-  it("the local stack is as the topology says", async () => {
+  it("the local stack matches the topology", async () => {
     expect(disagreements(await look(topology), wanted)).toEqual([]);
   });
 });
 
-describe("a program that does not agree is told by where it differs:", () => {
+describe("a program that differs is reported", () => {
   const cases: { what: string; mutation: Mutation; paths: string[] }[] = [
     {
       what: "an index's key",
@@ -121,7 +121,7 @@ describe("a program that does not agree is told by where it differs:", () => {
   });
 });
 
-it("a local stack that does not agree is told by where it differs", async () => {
+it("a local stack that differs is reported", async () => {
   const { Table } = topology.table;
   const { WorkQueue } = topology.queues;
   const { Timer, Reaper } = topology.functions;

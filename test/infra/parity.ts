@@ -1,6 +1,6 @@
 /**
- * What Concierge is made of, seen as the topology says it and as the SST program renders it; as the local stack
- * runs it is in `parity-local.ts`. A table's TTL is not in it: the local engine has none.
+ * What Concierge consists of, according to the topology and to the SST program; the local stack is in
+ * `parity-local.ts`. A table's TTL is not included: the local engine has none.
  */
 import { type FunctionDefinition, fileNames, type QueueSource, type Topology } from "../../infra/topology.ts";
 import { all, arnOf, find, isRecord, list, type Program, read } from "./resources.ts";
@@ -15,7 +15,7 @@ export interface TableView {
 
 export interface IndexView {
   keys: Keys;
-  /** `ALL`, or what is in it beside the keys, with a space between. */
+  /** `ALL`, or the attributes besides the keys, separated by spaces. */
   projection: string;
 }
 
@@ -30,9 +30,9 @@ export interface QueueView {
 export interface FunctionView {
   timeoutSeconds: number;
   memoryMb: number;
-  /** Their names, with a space between. */
+  /** Their names, separated by spaces. */
   variables: string;
-  /** Types by name, as `Resource` has them. */
+  /** Types by name, as in `Resource`. */
   resources: Record<string, string>;
   sources: QueueSource[];
   everyMs: number | null;
@@ -135,7 +135,7 @@ export function ofProgram(program: Program): View {
         timeoutSeconds: Number(read(fn, "timeout")),
         memoryMb: Number(read(fn, "memorySize")),
         variables: sorted(variables.filter((variable) => !variable.startsWith("SST_"))),
-        // Under mocks a type has its parent's before it.
+        // Under mocks a type is prefixed by its parent's.
         resources: mapValues(links, ({ type }) => String(type).replace(/^.*\$/, "")),
         sources: sourcesOf(program, arnOf(fn)),
         everyMs: everyMsOf(program, arnOf(fn)),
@@ -170,7 +170,7 @@ function everyMsOf(program: Program, functionArn: string): number | null {
   return Number(minutes) * 60_000;
 }
 
-/** Where two views say different things, by path. */
+/** Where two views differ, by path. */
 export function disagreements(one: unknown, other: unknown, path = ""): string[] {
   if (isContainer(one) && isContainer(other)) {
     const keys = new Set([...Object.keys(one), ...Object.keys(other)]);

@@ -4,10 +4,10 @@ import { evaluate, requiredSecrets } from "./program.ts";
 import { render } from "./render.ts";
 import { find, type Program, read } from "./resources.ts";
 
-// Each is a bundle and a process, on whatever machine is left for it.
+// Each is a bundle and a process, and the machine may be busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-describe.each(["dev", "production"])("the SST program, for the stage %s:", (stage) => {
+describe.each(["dev", "production"])("the SST program for stage %s", (stage) => {
   let program: Program;
 
   beforeAll(async () => {
@@ -19,12 +19,12 @@ describe.each(["dev", "production"])("the SST program, for the stage %s:", (stag
   });
 });
 
-it("a stage of anyone's own is as dev is", async () => {
+it("a personal stage equals dev", async () => {
   const program = await render("alice");
   expect(Object.values(checks).flatMap((check) => check(program))).toEqual([]);
 });
 
-it("a variable whose secret is not set is absent, not empty", async () => {
+it("a variable without its secret is absent, not empty", async () => {
   const evaluated = await evaluate({
     stage: "dev",
     secrets: requiredSecrets,
@@ -36,16 +36,16 @@ it("a variable whose secret is not set is absent, not empty", async () => {
   expect(variables.filter((name) => /^(ANTHROPIC|OPENAI|CURSOR)_/.test(name))).toEqual([]);
 });
 
-it("a stage without the admin's key can not be deployed", async () => {
+it("a stage without the admin key cannot be deployed", async () => {
   const { AdminApiKey: _, ...secrets } = requiredSecrets;
   await expect(evaluate({ stage: "dev", secrets })).rejects.toThrow("Set a value for AdminApiKey");
 });
 
-it("a stage whose name no sandbox could have is refused", async () => {
-  await expect(evaluate({ stage: "Alice's" })).rejects.toThrow('"Alice\'s" is no stage');
+it("a stage whose name cannot be in a sandbox name is refused", async () => {
+  await expect(evaluate({ stage: "Alice's" })).rejects.toThrow('"Alice\'s" is not a valid stage');
 });
 
-it("a program that fails is told with what is wrong", async () => {
+it("a failing program is reported with its error", async () => {
   const mutate = [{ file: "infra/storage.ts", from: "ttl: ttlField", to: "ttl: missing.field" }];
   await expect(evaluate({ stage: "dev", mutate })).rejects.toThrow("missing is not defined");
 });

@@ -18,10 +18,10 @@ import { build, type Plugin } from "esbuild";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const platform = join(root, ".sst/platform");
-/** Of compiled modules: loading Pulumi is most of an evaluation. */
+/** Compiled modules: loading Pulumi takes most of an evaluation. */
 const cache = join(root, "node_modules/.cache/infra");
 
-/** Left out of the bundle by the CLI. */
+/** The CLI leaves these out of the bundle. */
 const external = [
   "@pulumi/*",
   "undici",
@@ -37,7 +37,7 @@ export interface Resource {
   type: string;
   name: string;
   inputs: Record<string, unknown>;
-  /** The inputs with every value that Pulumi knows for a secret left out. */
+  /** The inputs without values that Pulumi knows to be secret. */
   shown: Record<string, unknown>;
   isRetained: boolean;
 }
@@ -46,7 +46,7 @@ export interface Resource {
 export interface Build {
   functionID: string;
   handler: string;
-  /** What `Resource` will have, by name: encrypted in the bundle. */
+  /** The contents of `Resource`, by name; encrypted in the bundle. */
   links: Record<string, Record<string, unknown>>;
   /** A directory that is bundled already. */
   bundle?: string;
@@ -58,7 +58,7 @@ export interface Evaluated {
   builds: Build[];
 }
 
-/** One place of a module's source, and what stands there instead. */
+/** One place in a module's source, and its replacement. */
 export interface Mutation {
   file: string;
   from: string;
@@ -67,15 +67,15 @@ export interface Mutation {
 
 export interface Options {
   stage: string;
-  /** By name, as `sst secret set` would. */
+  /** By name, as with `sst secret set`. */
   secrets?: Record<string, string>;
-  /** Where `sst deploy` runs. */
+  /** The environment of `sst deploy`. */
   environment?: Record<string, string>;
   mutate?: readonly Mutation[];
   deadlineMs?: number;
 }
 
-/** What a stage can not be deployed without; they are set where no others are given. */
+/** The secrets without which a stage cannot be deployed; set by default. */
 export const requiredSecrets = {
   AdminApiKey: "secret-AdminApiKey",
   SealingKey: "secret-SealingKey",
@@ -126,7 +126,7 @@ const require = createRequire(import.meta.url);
 const __filename = import.meta.filename;
 const __dirname = import.meta.dirname;`;
 
-/** `aws` and `sst` are imported into every module of ours, as the CLI does; then the module is mutated. */
+/** Imports `aws` and `sst` into each of our modules, as the CLI does, then mutates the module. */
 function globals(mutations: readonly Mutation[]): Plugin {
   const left = new Set(mutations);
   return {
@@ -134,7 +134,7 @@ function globals(mutations: readonly Mutation[]): Plugin {
     setup({ onLoad, onEnd }) {
       onLoad({ filter: /\.ts$/ }, async ({ path }) => {
         if (path.includes("/.sst/")) return undefined;
-        // Bundles have tests of their own.
+        // Bundles have their own tests.
         if (path === join(root, "infra/build.ts")) return { contents: "" };
         let contents = await readFile(path, "utf8");
         for (const mutation of mutations.filter(({ file }) => path === join(root, file))) {
@@ -158,7 +158,7 @@ function changed(text: string, { file, from, to }: Mutation): string {
   return text.replace(from, () => to);
 }
 
-/** A rejected `apply` leaves what depends on it pending for ever: hence the deadline. */
+/** A rejected `apply` leaves its dependents pending forever: hence the deadline. */
 function run(
   directory: string,
   stage: string,

@@ -4,14 +4,14 @@ import type { Program } from "./resources.ts";
 
 const definitions: FunctionDefinition[] = Object.values(topology.functions);
 
-/** Every secret there is, each with a value that is found wherever it goes. */
+/** All secrets, each with a recognisable value. */
 const secretNames = [
   ...definitions.flatMap(({ secrets }) => secrets),
   ...Object.values(secretVariables).map(({ secret }) => secret),
 ];
 export const secrets = Object.fromEntries(secretNames.map((name) => [name, `canary-${name}`]));
 
-/** Every variable there is that can be set where `sst deploy` runs. */
+/** All variables that can be set where `sst deploy` runs. */
 const variableNames = definitions.flatMap(({ environment }) => environment);
 export const environment = Object.fromEntries(variableNames.map((name) => [name, "set"]));
 

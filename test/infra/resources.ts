@@ -1,10 +1,10 @@
 import { stateOf } from "./mocks.ts";
 import type { Evaluated, Resource } from "./program.ts";
 
-/** A program that was given every secret and every variable there is. */
+/** A program that was given all secrets and variables. */
 export type Program = Evaluated & { stage: string; secrets: Record<string, string> };
 
-/** What is wrong with a program, each as one line. */
+/** What is wrong with a program, one line each. */
 export type Check = (program: Program) => string[];
 
 export const types = {
@@ -51,7 +51,7 @@ export function nameOf(resource: Resource | undefined): string {
   return resource ? String(stateOf(resource).name) : "(there is none)";
 }
 
-/** The ARN of what a grant is on: `Table/index/owner` is an index of `Table`. */
+/** The ARN that a grant is on: `Table/index/owner` is an index of `Table`. */
 export function grantedArn(program: Program, on: string): string {
   const [name = "", ...path] = on.split("/");
   const resource = find(program, "table", `${name}Table`) ?? find(program, "queue", `${name}Queue`);
@@ -75,13 +75,13 @@ export function inlineStatements(role: Resource): Statement[] {
   return list(policies).flatMap((policy) => (isRecord(policy) ? statements(policy.policy) : []));
 }
 
-/** One line when they differ; the order in a list counts, that of keys does not. */
+/** One line if they differ. The order in a list counts, that of keys does not. */
 export function differs(what: string, actual: unknown, wanted: unknown): string[] {
   const [is, should] = [stable(actual), stable(wanted)];
   return is === should ? [] : [`${what} is ${is}, not ${should}`];
 }
 
-/** One line for each that is too much or missing. */
+/** One line for each extra or missing element. */
 export function setDiffers(what: string, actual: Iterable<string>, wanted: Iterable<string>): string[] {
   const [is, should] = [new Set(actual), new Set(wanted)];
   return [

@@ -1,6 +1,6 @@
 /**
- * AWS's Lambda runtime client for Node. Its native part is compiled where it is installed, with cmake, make, a C++
- * compiler and Python: a minute or more, so that it is not among what `npm ci` installs. It is kept for the next time.
+ * AWS's Lambda runtime client for Node. Its native part is compiled on install with cmake, make, a C++ compiler and
+ * Python, which takes a minute or more. So `npm ci` does not install it. It is kept for the next run.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";

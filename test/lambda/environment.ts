@@ -1,4 +1,4 @@
-/** One execution environment of Lambda's: a process of AWS's runtime client, and the Runtime API that it talks to. */
+/** One Lambda execution environment: a process of AWS's runtime client, and the Runtime API it talks to. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
@@ -15,7 +15,7 @@ export interface Invocation {
 }
 
 export interface Environment {
-  /** Whether it can be used again: not after it was killed. */
+  /** Whether it can be used again; not after it was killed. */
   run(invocation: Invocation): Promise<boolean>;
 }
 
@@ -26,10 +26,10 @@ const passedOn = [
   "lambda-runtime-invoked-function-arn",
 ];
 
-/** Is there once the handler is loaded, and stopped from then on. */
+/** Resolves once the handler is loaded; the process is stopped from then on. */
 export async function createEnvironment(): Promise<Environment> {
   let current: (Invocation & { done: PromiseWithResolvers<boolean> }) | undefined;
-  /** The request for the next event, which is held while there is none. */
+  /** The request for the next event, held while there is none. */
   let next = Promise.withResolvers<ServerResponse>();
 
   const server = createServer({ keepAliveTimeout: 0, requestTimeout: 0 }, (request, response) => {
@@ -59,7 +59,7 @@ export async function createEnvironment(): Promise<Environment> {
       const done = Promise.withResolvers<boolean>();
       current = { ...invocation, done };
       const leftMs = Number(invocation.headers["lambda-runtime-deadline-ms"]) - Date.now();
-      // A caller that leaves changes nothing; only the time-out ends what is under way.
+      // A caller that leaves changes nothing; only the timeout ends an invocation.
       const timer = setTimeout(() => child.kill("SIGKILL"), Math.max(leftMs, 0));
       const held = await next.promise;
       next = Promise.withResolvers();
@@ -80,7 +80,7 @@ export async function createEnvironment(): Promise<Environment> {
     response.writeHead(202, { "content-type": "application/json" }).end('{"status":"OK"}');
   }
 
-  /** Lambda freezes a process when it asks for an event and there is none. */
+  /** Lambda freezes a process that asks for an event when there is none. */
   function freeze(response: ServerResponse): void {
     child.kill("SIGSTOP");
     next.resolve(response);
@@ -88,7 +88,7 @@ export async function createEnvironment(): Promise<Environment> {
     current = undefined;
   }
 
-  /** What a stream has said is passed on as it comes: the status and the headers are its first bytes. */
+  /** Streamed bytes are forwarded as they come; status and headers are the first of them. */
   async function answer(request: IncomingMessage): Promise<void> {
     if (!current) throw new Error("an answer to nothing");
     const { response } = current;
@@ -98,7 +98,7 @@ export async function createEnvironment(): Promise<Environment> {
       ...(isStream && { "x-response-mode": "streaming" }),
     });
     response.flushHeaders();
-    // The caller may have left; the function goes on to its end all the same.
+    // The caller may have left; the function runs to its end.
     if (response.destroyed) request.resume();
     else await pipeline(request, response).catch(() => request.resume());
     if (request.trailers["lambda-runtime-function-error-type"]) response.destroy();

@@ -1,11 +1,11 @@
 /**
- * A function as Lambda runs it, in the place of `packages/local/children/function.ts`: AWS's own runtime client in
- * processes of its own, each with one invocation at a time, stopped while it has none, and killed at its time-out.
+ * A function as Lambda runs it, instead of `packages/dev/lambda/function.ts`: AWS's own runtime client in separate
+ * processes, one invocation at a time, stopped in between, and killed at the timeout.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { connect, ready } from "@concierge/local/connect";
+import { connect, ready } from "@concierge/dev/connect";
 import { createEnvironment, type Environment, type Invocation } from "./environment.ts";
 
 const { token } = await connect<{ token: string }>();
@@ -16,7 +16,7 @@ const server = createServer({ keepAliveTimeout: 0, requestTimeout: 0 }, (request
   response.writeHead(401).end();
 });
 
-// What fails to load fails now, and not with the first event.
+// A handler that fails to load must fail now, not with the first event.
 idle.push(await createEnvironment());
 server.listen(0, "127.0.0.1", () => ready((server.address() as AddressInfo).port));
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { topology } from "../../infra/topology.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 let concierge: Concierge;
 let receiver: Server;
@@ -57,7 +57,7 @@ describe("the shipped bundles, in AWS's own runtime, frozen between invocations,
   });
 
   it("sweep, by their schedule and when they are told to", async () => {
-    const swept = () => concierge.log.filter((line) => line.includes('"message":"swept"'));
+    const swept = () => concierge.log.filter((line) => line.includes('"message":"reaper pass finished"'));
     await expect.poll(() => swept().length, { timeout: 20_000 }).toBeGreaterThan(1);
     expect(await concierge.client.json("POST", "/v1/reap", {})).toMatchObject({ failures: [] });
   });
@@ -73,7 +73,7 @@ describe("the shipped bundles, in AWS's own runtime, frozen between invocations,
       const runtimes = concierge.processes().filter((one) => one.name.startsWith(`${name}#`));
       const clients = runtimes.flatMap(({ pid }) => childrenOf(pid));
       expect(clients.length, name).toBeGreaterThan(0);
-      // The reaper may have begun again at this very moment.
+      // The reaper may have started again at this moment.
       await expect
         .poll(() => clients.map(stateOf).every((state) => state === "T"), { timeout: 20_000 })
         .toBe(true);
@@ -81,12 +81,12 @@ describe("the shipped bundles, in AWS's own runtime, frozen between invocations,
   });
 });
 
-/** The letter that Linux has for what a process does: `T` is stopped. */
+/** Linux's letter for a process's state: `T` is stopped. */
 function stateOf(pid: number): string | undefined {
   return /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8"))?.[1];
 }
 
-/** The processes that a process has started, and that are there. */
+/** A process's children. */
 function childrenOf(pid: number): number[] {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
 }

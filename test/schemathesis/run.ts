@@ -1,6 +1,6 @@
 /**
- * Sends schemathesis, made from the OpenAPI document, to a running local stack. It is installed into a directory of its
- * own, which goes away again. Exits with 1 where it found something, with 2 where it could not be run.
+ * Runs schemathesis, generated from the OpenAPI document, against a running local stack. Installs it into a temporary
+ * directory. Exits with 1 if it found something, with 2 if it could not run.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -24,10 +24,10 @@ const checks = [
 
 const { values } = parseArgs({
   options: {
-    /** For each route: 5 are a thousand cases in about a minute, 320 more than 5,000. */
+    /** Per route: 5 are a thousand cases in about a minute, 320 more than 5,000. */
     "max-examples": { type: "string", default: "5" },
     seed: { type: "string", default: "1" },
-    /** Fails where there were fewer cases: a document that lost its routes must not pass. */
+    /** Fails with fewer cases: a document that lost its routes must not pass. */
     "min-cases": { type: "string", default: "500" },
     /** An installation to use instead of a new one. */
     schemathesis: { type: "string" },
@@ -83,9 +83,9 @@ function install(): string {
   return join(venv, "bin/schemathesis");
 }
 
-/** Few sandboxes: what is tested is the api, and most of what wants one is to be told that there is none. */
+/** Few sandboxes: the api is tested, and most requests for a sandbox should be refused. */
 async function startStack(): Promise<{ url: string; apiKey: string }> {
-  const dev = fileURLToPath(new URL("../../packages/local/bin/concierge-dev.mjs", import.meta.url));
+  const dev = fileURLToPath(new URL("../../packages/dev/bin/concierge-dev.mjs", import.meta.url));
   const child = spawn(
     process.execPath,
     [dev, "--port", "0", "--json", "--data-dir", join(directory, "data")],
@@ -108,7 +108,7 @@ async function startStack(): Promise<{ url: string; apiKey: string }> {
   throw new Error(`the stack did not start: ${log}`);
 }
 
-/** A task that has ended and a session, so that not every id is one that does not exist. */
+/** An ended task and a session, so that not every id is unknown. */
 async function describeWorld(url: string, apiKey: string): Promise<string> {
   const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
   const limits = { maxDurationMs: 120_000 };

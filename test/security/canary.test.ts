@@ -5,16 +5,19 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { DynamoDBClient, ScanCommand } from "@aws-sdk/client-dynamodb";
-import { clientConfig } from "@concierge/local";
+import { clientConfig } from "@concierge/dev";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type GitServer, startGitServer } from "../fixtures/git-server.ts";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type GitServer, startGitServer } from "../testing/git-server.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
-/** Each begins so, and each is somewhere it has to be: with the worker, sealed in the table, in the agent's process. */
+/**
+ * Every secret starts with this. Each is where it has to be: in the worker, sealed in the table, in the agent's
+ * process.
+ */
 const mark = "canary-7f3a";
 const secrets = { agent: `${mark}-agent-key`, git: `${mark}-git-token`, env: `${mark}-task-env` };
 
-/** Says all it knows, as an agent would that wants to be overheard, in its stream and beside it. */
+/** Prints all it knows, like an agent that tries to leak its secrets. */
 const fakeClaude = `#!/bin/sh
 cat > /dev/null
 echo "$ANTHROPIC_API_KEY $SECRET" >&2
@@ -50,7 +53,7 @@ afterAll(async () => {
   await git.close();
 });
 
-/** Everywhere a secret must not be, with where it was found. */
+/** Searches every place where a secret must not be, and returns where it was found. */
 async function search(id: string): Promise<string[]> {
   const { client, dataDir, log } = concierge;
   const places: Record<string, string> = {
@@ -74,7 +77,7 @@ async function tableDump(): Promise<unknown[]> {
   const client = new DynamoDBClient(clientConfig(concierge.endpoints.dynamodb, concierge.credentials));
   const { Items = [] } = await client.send(new ScanCommand({ TableName: concierge.tableName }));
   client.destroy();
-  // Bytes as the text they are.
+  // Bytes as text.
   return Items.map((item) =>
     JSON.stringify(item, (_, value) =>
       value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : value,
@@ -95,7 +98,7 @@ function commandLines(): string {
     .join("\n");
 }
 
-/** The table's own files, the sandboxes' and their snapshots'. */
+/** The files of the table, the sandboxes and their snapshots. */
 async function files(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
   const found: string[] = [];
@@ -108,7 +111,7 @@ async function files(directory: string): Promise<string[]> {
 }
 
 describe("a secret", () => {
-  it("given as agent's key, git credential or task env is nowhere but where it is used; one that leaks is found", async () => {
+  it("(agent key, git credential, task env) is only where it is used; a leaked one is found", async () => {
     const { client } = concierge;
     const { url } = git.createRepo("repo", { files: { "README.md": "hello\n" } });
     const hook = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { parseArguments, UsageError } from "./args.ts";
 
 describe("the command line of the simulation", () => {
-  it("runs 200 seeds from the first on where nothing is asked for", () => {
+  it("runs 200 seeds from 1 by default", () => {
     expect(parseArguments([])).toMatchObject({ mode: "seeds", from: 1, to: 200 });
   });
 
@@ -10,7 +10,7 @@ describe("the command line of the simulation", () => {
     expect(parseArguments(["--seed", "77", "--trace"])).toMatchObject({ from: 77, to: 77, trace: true });
   });
 
-  it("takes so many seeds from one on", () => {
+  it("runs the given number of seeds from the given one", () => {
     expect(parseArguments(["--seeds", "10", "--from", "5"])).toMatchObject({ from: 5, to: 14 });
   });
 

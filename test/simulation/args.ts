@@ -32,9 +32,9 @@ export function parseArguments(argv: readonly string[]): Arguments {
   const { values } = parse(argv);
   const only = whole("seed", values.seed);
   if (only !== undefined && (values.seeds ?? values.from) !== undefined) {
-    throw new UsageError("--seed is for one seed: it goes with neither --seeds nor --from");
+    throw new UsageError("--seed runs one seed and excludes --seeds and --from");
   }
-  if (values.trace && only === undefined) throw new UsageError("--trace goes with --seed");
+  if (values.trace && only === undefined) throw new UsageError("--trace needs --seed");
   const from = only ?? whole("from", values.from) ?? 1;
   const seeds = only === undefined ? (whole("seeds", values.seeds) ?? 200) : 1;
   return {
@@ -63,13 +63,12 @@ function parse(argv: readonly string[]) {
       },
     });
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : "the arguments do not parse");
+    throw new UsageError(error instanceof Error ? error.message : "invalid arguments");
   }
 }
 
 function whole(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  if (!/^[1-9]\d{0,8}$/.test(text))
-    throw new UsageError(`--${name} takes a whole number from 1 on, not ${text}`);
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`--${name} takes a positive integer, not ${text}`);
   return Number(text);
 }

@@ -2,7 +2,7 @@ import { type Arguments, help, parseArguments, UsageError } from "./args.ts";
 import { exhaustAll } from "./exhaustive.ts";
 import { defaultRequests, type RunResult, simulate } from "./simulate.ts";
 
-/** The line that replays a seed, and nothing but that seed. */
+/** The command that replays exactly this seed. */
 function replayOf({ seed }: RunResult, { requests }: Arguments): string {
   const more = requests === defaultRequests ? "" : ` --requests ${requests}`;
   return `npm run simulate -- --seed ${seed}${more}`;

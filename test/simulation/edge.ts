@@ -1,6 +1,7 @@
 import { AppError, type EndingDeps, errorTable } from "@concierge/core";
-import { type Answer as Heard, type PostKind, classify as realClassify } from "@concierge/runner/client";
-import { strangeAnswers } from "../fixtures/hostile-edge.ts";
+import type { PostKind } from "@concierge/protocol";
+import { type Answer as Heard, classify as realClassify } from "@concierge/runner/client";
+import { strangeAnswers } from "../testing/hostile-edge.ts";
 import type { Random } from "./random.ts";
 import type { Actor } from "./scheduler.ts";
 import type { Answer } from "./world.ts";
@@ -10,13 +11,13 @@ type Reply = Parameters<Classify>[1];
 
 export interface EdgeOptions {
   random: Random;
-  /** A call of the api, over a network that may lose the request or the answer. */
+  /** A request to the api over a network that may lose the request or the response. */
   call<T>(actor: Actor, what: string, verb: (deps: EndingDeps) => Promise<T>): Promise<Answer<T> | undefined>;
-  /** Something in between answers this one. */
+  /** Whether something in between answers this one. */
   isHostile(): boolean;
 }
 
-/** What a runner hears, and whether it was Concierge that said so. */
+/** What a runner hears, and whether Concierge said it. */
 export interface Hearing {
   answer: Heard;
   isOurs: boolean;
@@ -28,7 +29,9 @@ export type Request = (
   verb: (deps: EndingDeps) => Promise<object>,
 ) => Promise<Hearing>;
 
-/** What stands between runners and the api: it passes posts on, or answers in Concierge's place, before or after that. */
+/**
+ * What is between runners and the api: it forwards posts, or answers in Concierge's place, before or after forwarding.
+ */
 export function createEdge(
   { random, call, isHostile }: EdgeOptions,
   classify: Classify = realClassify,
@@ -43,7 +46,7 @@ export function createEdge(
   };
 }
 
-/** As the api answers: with the turn's mark, and a problem where it refuses. */
+/** The api's response: with the turn's mark, and a problem if it refuses. */
 function replyOf(answer: Answer<object>, mark: string): Reply {
   if (answer.ok) return { ...reply, status: 200, turn: mark, body: JSON.stringify(answer.value) };
   const code = answer.error instanceof AppError ? answer.error.code : "internal";
@@ -55,11 +58,11 @@ function strangeReply(random: Random): Reply {
   return { ...reply, status, body };
 }
 
-/** What an edge could say that leads to another Concierge: all is there but the turn. */
+/** What an edge that leads to another Concierge could answer: everything is right except the turn. */
 const convincing = [
   { status: 200, body: '{"action":"stop"}' },
   { status: 404, body: '{"code":"not_found"}' },
   { status: 401, body: '{"code":"unauthorized"}' },
 ];
 
-const reply = { retryAfter: undefined, turn: undefined, keepsConnection: true };
+const reply = { retryAfter: undefined, turn: undefined };

@@ -5,26 +5,26 @@ export interface EvidenceOptions {
   report: (invariant: number, what: string) => void;
   tasks: ReadonlyMap<string, Task>;
   sessions: ReadonlyMap<string, Session>;
-  /** Whether there is a sandbox of that name, running or stopped. */
+  /** Whether a sandbox of that name exists, running or stopped. */
   exists: (name: string) => boolean;
   now: () => number;
 }
 
-/** How long after a look was due someone looks: the reaper's minute, its slack, and two clocks that differ. */
+/** How late someone looks at a due item: the reaper's minute, its slack, and two clocks that differ. */
 const lookSlackMs = 4 * 60_000;
-/** A runner that has not written its state for this long is taken for dead (`task/decide.ts`). */
+/** A runner that has not written its state for this long counts as dead (`task/decide.ts`). */
 const staleRunnerMs = 60_000;
 
 export type Evidence = ReturnType<typeof createEvidence>;
 
 /**
- * What was known when something was given up, and what was still owed when something ended:
+ * Checks what was known when something was given up, and what was still owed when something ended:
  *
- *   4  a turn whose runner is lost ends in time; each attempt at an end is recorded before it is made; the reaper moves
- *      what it looked at out of the way
- *   6  a runner stops its agent only where Concierge said so
- *   11 a sandbox that exists is given up only where someone asked for it, where its files are taken along, or to end a turn
- *   12 what follows an end is done: the webhook is queued, and the usage is counted, at most once
+ *   4  a turn whose runner is lost ends in time; each attempt to end a turn is recorded before it is made; the reaper
+ *      moves what it looked at out of the way
+ *   6  a runner stops its agent only if Concierge said so
+ *   11 an existing sandbox is given up only on request, with its files, or to end a turn
+ *   12 the follow-up of an end is done: the webhook is queued, and the usage is counted at most once
  */
 export function createEvidence({ report, tasks, sessions, exists, now }: EvidenceOptions) {
   const sweeps = new Map<string, { unanswered: number; isAlive: boolean }>();
@@ -46,13 +46,15 @@ export function createEvidence({ report, tasks, sessions, exists, now }: Evidenc
     if (has?.name !== had.name) {
       const isMoved = has?.state === "creating" && has.snapshotId !== undefined;
       if (!isMoved && !snapshotRefused.has(had.name) && exists(had.name))
-        report(11, `${had.name} was given up though it exists, and nobody asked for it`);
+        report(11, `${had.name} was given up although it exists and nobody requested that`);
       return;
     }
     if (has.state === "releasing") releasing(before);
   }
 
-  /** To end a turn, a sandbox that is to be kept goes only if a sweep found it alive, or several got no answer. */
+  /**
+   * A kept sandbox is given up to end a turn only if a sweep found something alive, or several sweeps got no answer.
+   */
   function releasing({ lease, sandbox }: Session): void {
     const task = lease && tasks.get(lease.taskId);
     if (!task || task.turn !== lease.turn || !task.keepAlive || isTerminal(task.state.status)) return;
@@ -68,7 +70,7 @@ export function createEvidence({ report, tasks, sessions, exists, now }: Evidenc
   return {
     sessionWritten,
 
-    /** Called before it goes: a session that names a sandbox as ready counts on it. */
+    /** Called before the removal: a session that names a sandbox as ready relies on it. */
     removing(name: string): void {
       for (const { sandbox } of sessions.values()) {
         if (sandbox?.state === "ready" && sandbox.name === name && exists(name))
@@ -108,7 +110,7 @@ export function createEvidence({ report, tasks, sessions, exists, now }: Evidenc
         report(4, `${key} has ${count} timers for its end, and ${attempts.get(key) ?? 0} attempts on record`);
     },
 
-    /** In calm weather: a pass of the reaper reads a task that it found in the list of those that are due. */
+    /** Without faults: a reaper pass reads a task that it found in the due index. */
     reaperRead({ id, dueAt }: Task): void {
       const key = `${id} ${dueAt}`;
       if (dueAt !== undefined && looks.has(key))

@@ -8,11 +8,11 @@ import type { Mutant } from "./world.ts";
 
 export interface ExhaustiveResult {
   scenario: string;
-  /** Distinct states of the table, the sandboxes and everything each actor knows. */
+  /** Distinct states of the table, the sandboxes and what each actor knows. */
   states: number;
-  /** Steps that were taken from those. */
+  /** Steps taken from those states. */
   steps: number;
-  /** All that is left in the end, in each of the ways it may end. */
+  /** What is left at the end, in each way the scenario can end. */
   ends: ReadonlySet<string>;
   /** The statuses among them. */
   outcomes: ReadonlySet<string>;
@@ -21,23 +21,23 @@ export interface ExhaustiveResult {
 
 export interface ExhaustiveOptions {
   mutant?: (() => Mutant) | undefined;
-  /** Takes those orders too that come to the same as another: the long way, to hold the short one to. */
+  /** Also tries orders that are equivalent to another one: the slow way, to check the reduction. */
   everyOrder?: boolean;
 }
 
-/** More than this and the scenario is too large to be exhausted in some minutes: better to be told. */
+/** Beyond this the scenario is too large to be exhausted in minutes: fail instead of running on. */
 const statesMax = 200_000;
 
-/** Steps that were tried already where they come to the same, each with what it then touched. */
+/** Steps that were already tried in an equivalent order, each with what it touched. */
 type Asleep = ReadonlyMap<string, Footprint>;
 
 /**
- * Every order of every step that another actor could notice, but one alone of those that differ only in which of two
- * steps came first that touch nothing in common. In each state one step is tried, and whatever races with it in
- * anything that follows is tried first, too (races.ts); what was tried first is not tried again after a step that it
- * does not touch. A state that was reached before is not gone on from again: what follows depends on nothing but the
- * state, which is the table, the sandboxes, the remote, and what each actor was answered so far. No time passes, so
- * that what is not due now never is.
+ * Tries every order of every step that another actor could notice, except that of equivalent orders (those that differ
+ * only in the order of two independent steps) one is tried. In each state one step is tried, and every step that races
+ * with it in anything that follows is tried first, too (races.ts). A step that was tried first is not tried again after
+ * an independent step. A state that was reached before is not explored again: what follows depends only on the state,
+ * which is the table, the sandboxes, the remote, and every response each actor got. No time passes, so what is not due
+ * now never is.
  */
 export async function exhaust(
   scenario: Scenario,
@@ -49,7 +49,7 @@ export async function exhaust(
   let steps = 0;
   let violation: ExhaustiveResult["violation"];
 
-  /** Comes with the stage that its parent has just brought there; all further children begin anew. */
+  /** Comes with the stage that its parent has just reached; all further children start anew. */
   const visit = async (path: readonly string[], given: Asleep, { stage, labels }: Run): Promise<Races> => {
     const waiting = new Set((await choices(stage, labels)).map(({ label }) => label));
     const races = createRaces(waiting);
@@ -67,7 +67,7 @@ export async function exhaust(
       for (const { state } of stage.watch.tasks.values()) outcomes.add(state.status);
     }
 
-    // Reached again with more to try than before, it is tried with all of that.
+    // Reached again with more to try than before: try all of that.
     const asleep = new Map([...given].filter(([label]) => before?.asleep.has(label) ?? true));
     const awake = [...waiting].filter((label) => !asleep.has(label)).sort(byPromise);
     const wanted = new Set(everyOrder ? awake : awake.slice(0, 1));
@@ -111,7 +111,7 @@ interface Run {
   labels: string[];
 }
 
-/** What can be done next, once everything that nobody could notice is done. */
+/** The possible next steps, once every unnoticeable step is done. */
 async function choices(
   { scheduler, watch, isUnnoticeable }: Stage,
   labels: string[],
@@ -126,7 +126,7 @@ async function choices(
   }
 }
 
-/** Of two that wait with the same label one is as good as the other. */
+/** Of two entries with the same label, either will do. */
 async function take(
   { scheduler, watch, footprints }: Stage,
   labels: string[],
@@ -164,12 +164,15 @@ function leftOf({ watch, world }: Stage): string {
   });
 }
 
-/** What is sealed is sealed with a nonce of its own in every run, and opened to the same. */
+/** Secrets are sealed with a new nonce in every run and open to the same text. */
 function textOf(state: unknown): string {
   return JSON.stringify(state).replaceAll(/sealed\\*":\\*"[^"\\]*/g, "sealed");
 }
 
-/** Any step will do to begin with. Where it races with none it is the only one, and these are the likeliest not to. */
+/**
+ * Any step can be tried first. If it races with none it is the only one to try, and these are the likeliest not to
+ * race.
+ */
 function byPromise(a: string, b: string): number {
   const rank = (label: string) => (label.includes('"claimId"') ? 0 : label.includes(": store.get") ? 2 : 1);
   return rank(a) - rank(b);

@@ -2,17 +2,17 @@ import { limits, ProviderError, type ProviderFailure } from "@concierge/core";
 import type { Random } from "./random.ts";
 import type { Call, Entry, Fault, Plan } from "./scheduler.ts";
 
-/** How much goes wrong, as probabilities of a call, a message or a minute. Each seed draws its own weather. */
+/** How much goes wrong, as probabilities per call, message or minute. Each seed draws its own. */
 export interface Weather {
   delay: number;
   storeFails: number;
-  /** The answer of a write is lost, and the SDK writes again. */
+  /** The response of a write is lost, and the SDK writes again. */
   storeRepeats: number;
   queueFails: number;
   providerFails: number;
   providerHangs: number;
   providerRepeats: number;
-  /** The provider refuses a call: a 400, 401, 402 or 403. */
+  /** The provider refuses a call: 400, 401, 402 or 403. */
   providerRefuses: number;
   /** A function dies in a call that hangs. */
   deadlyHangs: number;
@@ -30,13 +30,13 @@ export interface Weather {
   trouble: Trouble | undefined;
 }
 
-/** A call that fails every time, from some time on and for a while. */
+/** A call that fails every time during a period. */
 export interface Trouble {
   name: string;
   port: "provider" | "git";
   methods: readonly string[];
   kind: ProviderFailure;
-  /** In time since the beginning. */
+  /** Time since the start. */
   fromMs: number;
   toMs: number;
 }
@@ -82,7 +82,7 @@ export function drawWeather(random: Random, { isLong }: { isLong: boolean }): We
     deadlyHangs: some(0.3),
     crash: some(0.02),
     drop: some(0.15),
-    // A timer that comes twice is armed twice from then on: over a long turn they would become thousands.
+    // A timer that fires twice is armed twice from then on: over a long turn there would be thousands.
     duplicate: some(isLong ? 0.03 : 0.2),
     staleIndex: some(0.5),
     networkFails: some(0.1),
@@ -95,7 +95,7 @@ export function drawWeather(random: Random, { isLong }: { isLong: boolean }): We
 }
 
 function drawTrouble(random: Random, isLong: boolean): Trouble | undefined {
-  // The remote is gone for good: what was pushed there is never known.
+  // The remote is gone for good: the outcome of a push is never known.
   if (isLong && random.chance(0.4)) {
     return { ...gitDown, fromMs: random.between(0, 60_000), toMs: Number.POSITIVE_INFINITY };
   }
@@ -147,7 +147,7 @@ const clientTimeoutMs: Record<string, number> = {
   readBranch: 15_000,
 };
 
-/** A plan in which chance picks who goes next and what befalls them. */
+/** A plan in which chance picks the next actor and its fault. */
 export function randomPlan(random: Random, weather: Weather, elapsedMs: () => number): Plan {
   return {
     latencyMs: () => random.between(1, 40),
@@ -158,7 +158,7 @@ export function randomPlan(random: Random, weather: Weather, elapsedMs: () => nu
 
 function drawFault(random: Random, weather: Weather, call: Call, elapsedMs: number): Fault {
   const isOutside = call.port === "provider" || call.port === "git";
-  // As the adapters have it: with no time left the call is not made at all.
+  // Like the adapters: with no time left the call is not made.
   if (isOutside && call.timeLeftMs <= 0) return { kind: "fail before", error: noAnswer(call) };
   if (random.chance(weather.crash)) return { kind: random.chance(0.5) ? "crash before" : "crash after" };
   if (random.chance(weather.delay)) return delayed(random, weather, call, isOutside);
@@ -182,7 +182,7 @@ function drawFault(random: Random, weather: Weather, call: Call, elapsedMs: numb
   }
 }
 
-/** Writes whose repetition the store answers by their condition. A sum would be added to twice: nothing guards it. */
+/** Writes whose repetition the store detects by their condition. A sum has no condition and would be added twice. */
 function isRepeated({ method }: Call): boolean {
   return method !== "addUsage";
 }
@@ -197,10 +197,10 @@ function drawProviderFault(random: Random, weather: Weather, call: Call, elapsed
     const commitMs = random.chance(0.3) ? undefined : random.between(0, limits.longestCreateMs);
     return hang(random, weather, call, commitMs);
   }
-  // What is seldom called is seldom hit.
+  // Rare calls get more faults.
   const often = call.method === "snapshot" ? 5 : 1;
   if (random.chance(weather.providerRepeats * often)) return { kind: "repeat" };
-  // A refusal is a decision: what was refused was not done.
+  // A refusal is a decision: what was refused did not happen.
   const isCreate = call.method === "create" && random.chance(weather.providerFails * 0.1);
   if (isCreate || random.chance(weather.providerRefuses)) {
     return { kind: "fail before", error: new ProviderError("refused", "The provider refuses.") };
@@ -221,7 +221,7 @@ function isInTrouble(trouble: Trouble | undefined, { port, method }: Call, elaps
   return elapsedMs >= trouble.fromMs && elapsedMs < trouble.toMs;
 }
 
-/** A call that leaves us is given up once its time is over, however it would have been answered. */
+/** A call to the outside is given up once its time is over, even if a response would still come. */
 function delayed(random: Random, weather: Weather, call: Call, isOutside: boolean): Fault {
   const kind = random.chance(0.5) ? "delay" : "answer late";
   const ms = drawDelayMs(random);
@@ -244,7 +244,7 @@ function noAnswer({ port }: Call): Error {
     : new ProviderError("transient", "The provider did not answer in time.");
 }
 
-/** Mostly a moment; now and then long enough for a claim, a lease or a deadline to run out meanwhile. */
+/** Usually a moment; sometimes long enough for a claim, a lease or a deadline to expire. */
 function drawDelayMs(random: Random): number {
   return random.chance(0.6) ? random.between(1, 3_000) : random.between(3_000, 150_000);
 }

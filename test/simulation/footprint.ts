@@ -9,7 +9,10 @@ import type {
 } from "@concierge/core";
 import type { Actor, Call, Entry } from "./scheduler.ts";
 
-/** What one step looked at, and what it changed. Two that share nothing that one changed come to the same in either order. */
+/**
+ * What one step read and what it changed. Two steps that share nothing that one of them changed give the same result in
+ * either order.
+ */
 export interface Footprint {
   reads: ReadonlySet<string>;
   writes: ReadonlySet<string>;
@@ -24,16 +27,16 @@ export function haveConflict(a: Footprint, b: Footprint): boolean {
 }
 
 /**
- * Steps that share nothing with any other: they begin an invocation, which then waits for its turn, wake someone up,
- * write what nobody reads here, or read what nobody writes here. That nobody does is sure: a call of which it is not
- * said below what it touches can not be made.
+ * Steps that share nothing with any other: they start an invocation that then waits, wake an actor, write what nobody
+ * reads here, or read what nobody writes here. This is checked: a call whose footprint is not declared below cannot be
+ * made.
  */
 export function isUnnoticeable(label: string): boolean {
   return unnoticeable.test(label);
 }
 
 const unnoticeable =
-  /^(?:work|timers) delivers |: (?:timers\.arm|work\.send|store\.(?:getFlags|putRecord|putPrompt|getBase|getWarm|listWarm)) |: (?:sleeps|waits|sends|asks for)/;
+  /^(?:work|timers) delivers |: (?:timers\.arm|work\.send|store\.(?:getFlags|putRecord|putPrompt|getBaseSnapshot|getWarm|listWarm)) |: (?:sleeps|waits|sends|asks for)/;
 
 export function isOfSlots(label: string): boolean {
   return /: store\.(?:list|put|delete)Slots? /.test(label);
@@ -41,9 +44,9 @@ export function isOfSlots(label: string): boolean {
 
 export type Footprints = ReturnType<typeof createFootprints>;
 
-/** Follows what each step touches. */
+/** Records what each step touches. */
 export function createFootprints() {
-  /** What was done to those items that no record shows, in order: the same deeds leave the same behind. */
+  /** What was done to items that no record shows, in order: the same actions leave the same state. */
   const deeds = new Map<string, readonly string[]>();
   let reads = new Set<string>();
   let writes = new Set<string>();
@@ -60,12 +63,12 @@ export function createFootprints() {
       const { looksAt = [], changes = [], doesTo } = touchedBy(call, answer);
       for (const item of looksAt) reads.add(item);
       for (const item of changes) writes.add(item);
-      // An actor that waits for several answers at once may care which came first.
+      // An actor that waits for several responses at once may depend on which came first.
       writes.add(`what ${knowerOf(actor, call)} knows`);
       if (doesTo === undefined) return;
       const before = deeds.get(doesTo) ?? [];
       const isRemoved = before.at(-1)?.startsWith(removal) ?? true;
-      // What is not there can not be taken away: whoever tries has only looked.
+      // Removing what does not exist only reads it.
       if (call.label.startsWith(removal) && isRemoved) {
         reads.add(doesTo);
         return;
@@ -75,19 +78,19 @@ export function createFootprints() {
       if (takesLives.test(call.label)) touchAgents();
     },
 
-    /** What was touched by the step that has just been taken. */
+    /** What the step that was just taken touched. */
     end({ label }: Entry): Footprint {
       if (label.startsWith("the remote takes ")) {
         writes.add(remote);
         reads.add(status);
       }
-      // A runner may end by what it hears.
+      // A runner may end because of what it hears.
       if (label.includes(": hears of ")) touchAgents();
       return { reads, writes };
     },
   };
 
-  /** The watch asks who lives and which turns run at once. */
+  /** The watch checks who is alive and which turns run at once. */
   function touchAgents(): void {
     writes.add(agents);
     reads.add(status);
@@ -104,7 +107,7 @@ const takesLives = /^provider\.(?:launch|sweep|remove) /;
 interface Touched {
   looksAt?: readonly string[];
   changes?: readonly string[];
-  /** Changed, and known by what was done to it alone. */
+  /** Changed, and known only by what was done to it. */
   doesTo?: string;
 }
 
@@ -138,7 +141,7 @@ function touchedInStore({ method, given }: Call, answer: unknown): Touched {
       const [userId, key, { lease: held }, { set }] = given as [string, string, SessionGuard, SessionChange];
       const item = `session ${userId}#${key}`;
       if (!hasWon(answer)) return { looksAt: [item] };
-      // A session that goes to another: the watch asks whether its turn has begun.
+      // A session that moves to another turn: the watch checks whether its turn has started.
       const isTaken = set?.lease !== undefined && set.lease.taskId !== held?.taskId;
       return { changes: [item], looksAt: isTaken ? [status] : [] };
     }
@@ -157,7 +160,7 @@ function touchedInStore({ method, given }: Call, answer: unknown): Touched {
     case "putRecord":
     case "putPrompt":
     case "getPrompt":
-    case "getBase":
+    case "getBaseSnapshot":
     case "getWarm":
     case "listWarm":
       return {};
@@ -167,12 +170,12 @@ function touchedInStore({ method, given }: Call, answer: unknown): Touched {
 }
 
 function touchedByTaskChange([id, { claimId }, { phase }]: [string, TaskGuard, TaskChange], answer: unknown) {
-  // Who has lost his claim is told no more than that (scenarios.ts).
+  // A worker that lost its claim learns only that (scenarios.ts).
   if (!hasWon<Task>(answer)) return { looksAt: [claimId === undefined ? `task ${id}` : `claim on ${id}`] };
   const { state, phases } = answer.item;
   const before = phase ? phases.at(-2)?.status : state.status;
   const isOfClaim = before === "provisioning" || state.status === "provisioning";
-  // A phase comes with every transition.
+  // Every transition adds a phase.
   return { changes: [`task ${id}`, ...(phase ? [status] : []), ...(isOfClaim ? [`claim on ${id}`] : [])] };
 }
 
@@ -186,7 +189,7 @@ function touchedAtProvider({ method, given: [first] }: Call, answer: unknown): T
     case "guardNetwork":
       return { looksAt: [item] };
     case "create": {
-      // The watch asks whether the session names it.
+      // The watch checks whether the session names it.
       const session = `session ${tags?.user}#${tags?.session}`;
       return hasFailed ? { looksAt: [item, session] } : { doesTo: item, looksAt: [session] };
     }
@@ -212,10 +215,7 @@ function hasWon<T>(answer: unknown): answer is Extract<Outcome<T>, { won: true }
   return (answer as Outcome<T>).won === true;
 }
 
-/**
- * Who is told. A claim is held beside all else that its worker does, and shares nothing with it but that it ends when
- * that ends.
- */
+/** Who learns the response. A claim is renewed beside everything else its worker does; the two share only their end. */
 export function knowerOf({ name }: Actor, { method, given }: Call): string {
   const isOfClaim = method === "changeTask" && (given[1] as TaskGuard).claimId !== undefined;
   return isOfClaim ? claimOf(name) : name;

@@ -1,5 +1,6 @@
 import { AppError, isTerminal, type StartRequest, type Task } from "@concierge/core";
-import { parseCursor, readEvents } from "@concierge/core/events";
+import { parseCursor } from "@concierge/core/events/cursor";
+import { readEvents } from "@concierge/core/events/read";
 import type { Weather } from "./faults.ts";
 import type { Random } from "./random.ts";
 import { type Actor, createActor, type Scheduler } from "./scheduler.ts";
@@ -21,13 +22,13 @@ const users = ["ada", "bo"] as const;
 const longMs = 60 * 60_000;
 const sessionKeys = ["default", "other"] as const;
 
-/** Users who start, stop and continue as they please, with the patience of users. */
+/** Users that start, stop and continue at random, with limited patience. */
 export function liveThrough(options: HistoryOptions, requests: number): void {
   goAbout(options, requests);
   void loseSandboxes(options);
 }
 
-/** The same users, with so many requests more. */
+/** The same users with more requests. */
 export function goAbout(options: HistoryOptions, requests: number): void {
   for (const user of users) void use(options, user, requests);
 }
@@ -73,7 +74,7 @@ async function use(options: HistoryOptions, user: string, requests: number): Pro
   }
 }
 
-/** A wish to continue a task. With a key its client may ask again, also much later. */
+/** A request to continue a task. With a key, its client may repeat it, even much later. */
 interface Continuation {
   id: string;
   user: string;
@@ -81,7 +82,7 @@ interface Continuation {
   hasKey: boolean;
 }
 
-/** Continues a task, again until there is an answer. What is answered has the prompt that was sent. */
+/** Continues a task, repeatedly until there is a response. The accepted turn has the prompt that was sent. */
 async function goOn(
   { scheduler, random, world, watch }: HistoryOptions,
   actor: Actor,
@@ -106,13 +107,13 @@ async function goOn(
 async function checkContinued(world: World, watch: Watch, task: Task, prompt: string): Promise<void> {
   const turns = [...task.past, { turn: task.turn, key: task.turnKey }];
   const prompts = turns.map(({ turn, key }) => world.rawStore.getPrompt(task.id, { turn, key }));
-  // The answer may be older than the task is by now: a short prompt is in it, and in an item of its own later.
+  // The response may be older than the task: a short prompt is in it, and has its own item later.
   const current = await world.rawStore.getTask(task.id);
   const known = [task.prompt, current?.prompt, ...(await Promise.all(prompts))];
   if (!known.includes(prompt)) watch.report(12, `"${prompt}" was taken, and no turn of ${task.id} has it`);
 }
 
-/** Another user's task is no task at all. */
+/** Another user's task does not exist. */
 async function meddle({ random, world, watch }: HistoryOptions, user: string): Promise<void> {
   const others = [...watch.tasks.values()].filter((task) => task.userId !== user);
   if (others.length === 0) return;
@@ -122,7 +123,7 @@ async function meddle({ random, world, watch }: HistoryOptions, user: string): P
   if (answer?.ok) watch.report(9, `${user} could stop ${id}, which is another's`);
 }
 
-/** What a stop answers is true when it is answered. */
+/** What a stop answers is true at that moment. */
 function checkStopped(watch: Watch, task: Task): void {
   if (!isTerminal(task.state.status) || task.phases.at(-1)?.by === "runner") return;
   const left = watch.agents.some(
@@ -131,7 +132,7 @@ function checkStopped(watch: Watch, task: Task): void {
   if (left) watch.report(3, `${task.id}/${task.turn} was answered as ${task.state.status} while it lives`);
 }
 
-/** Reads a task's events for as long as the run goes on, from its last cursor, now and then from one in between. */
+/** Reads a task's events during the whole run from its last cursor, sometimes from one in between. */
 async function read(
   { scheduler, random, world, watch }: HistoryOptions,
   user: string,

@@ -4,33 +4,33 @@ import { onTaskWrite, withProvider, withStore } from "./mutate.ts";
 import { verbs } from "./verbs.ts";
 import type { Mutant, Ports, Role } from "./world.ts";
 
-/** Deliberate bugs at the edges: errors that say nothing, answers that were lost, limits that nothing holds to. */
+/** Deliberate bugs at the edges: ambiguous errors, lost responses, limits that are not enforced. */
 export const edgeMutants: readonly NamedMutant[] = [
   {
-    name: "a sweep that got no answer is taken for proof",
+    name: "an unanswered sweep counts as proof",
     breaks: [3],
     rare: { from: 85 },
     plant: () => onSweepFailure("clean"),
   },
   {
-    name: "one sweep without an answer deletes the kept sandbox",
+    name: "one unanswered sweep deletes the kept sandbox",
     breaks: [11],
     plant: () => onSweepFailure("alive"),
   },
   {
-    name: "that someone asked about its silence counts as a turn's activity",
+    name: "asking about silence counts as activity",
     breaks: [4],
     isLong: true,
     plant: () => livelyFor(["timer", "reaper"]),
   },
   {
-    name: "a beat counts as activity for ever",
+    name: "a beat counts as activity forever",
     breaks: [4],
     isLong: true,
     plant: () => livelyFor(["api"]),
   },
   {
-    name: "a runner that was killed is taken for one that works",
+    name: "a killed runner counts as working",
     breaks: [4],
     isLong: true,
     plant: () => ({
@@ -45,7 +45,7 @@ export const edgeMutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "a remote that does not answer is asked about a push for ever",
+    name: "a silent remote is asked about a push forever",
     breaks: [4],
     isLong: true,
     plant: () => ({
@@ -61,18 +61,18 @@ export const edgeMutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "an attempt at an end is not recorded before it is made",
+    name: "an attempt to end a turn is not recorded before it is made",
     breaks: [4],
     plant: () => pretendWrite((guard) => guard.attempts !== undefined),
   },
   {
-    name: "the reaper does not move what is due before it acts",
+    name: "the reaper does not move the due time before it acts",
     breaks: [4],
     rare: { from: 135 },
     plant: () => pretendWrite((guard) => guard.dueAt !== undefined),
   },
   {
-    name: "an end is followed up by its message, or not at all",
+    name: "the follow-up depends on its message alone",
     breaks: [12],
     plant: () =>
       onTaskWrite((id, guard, change) => {
@@ -84,7 +84,7 @@ export const edgeMutants: readonly NamedMutant[] = [
   },
   { name: "continue binds its key before the checks", breaks: [12], plant: bindKeyFirst },
   {
-    name: "a stopped sandbox is taken for one that is gone",
+    name: "a stopped sandbox counts as gone",
     breaks: [11],
     plant: () => ({
       ports: (deps) =>
@@ -105,7 +105,7 @@ export const edgeMutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "a resume that is refused makes another sandbox",
+    name: "a refused resume creates another sandbox",
     breaks: [11],
     rare: { from: 235 },
     plant: () => ({
@@ -114,7 +114,7 @@ export const edgeMutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "a snapshot whose answer was lost is taken for none, and the files go",
+    name: "a snapshot whose response was lost counts as refused, and files are lost",
     breaks: [11],
     plant: () => ({
       ports: (deps) =>
@@ -124,7 +124,7 @@ export const edgeMutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "a provision that is refused fails its turn without proof",
+    name: "a refused provision fails its turn without proof",
     breaks: [3],
     rare: { from: 385 },
     plant: () =>
@@ -138,7 +138,7 @@ export const edgeMutants: readonly NamedMutant[] = [
       }),
   },
   {
-    name: "a runner stops for anyone's refusal",
+    name: "a runner obeys any refusal",
     breaks: [6],
     plant: () => ({
       classify: (_kind, { status, body }) => {
@@ -159,7 +159,7 @@ function heard(body: string): ReturnType<NonNullable<Mutant["classify"]>> {
   }
 }
 
-/** What is said of a sandbox whose sweep got no answer. */
+/** What is reported for a sandbox whose sweep got no answer. */
 function onSweepFailure(found: "clean" | "alive"): Mutant {
   return {
     ports: (deps) =>
@@ -186,7 +186,7 @@ async function as<T>(
   }
 }
 
-/** A sign of life is written as activity, which is what the cap on silent work counts from. */
+/** A sign of life is written as activity, from which the cap on silent work counts. */
 function livelyFor(roles: readonly Role[]): Mutant {
   return {
     ports: (deps, role) =>
@@ -204,7 +204,7 @@ function livelyFor(roles: readonly Role[]): Mutant {
 
 type Guard = Parameters<Store["changeTask"]>[1];
 
-/** Such a write is not made; the writer believes it was. */
+/** The write is skipped; the writer believes that it won. */
 function pretendWrite(isPretended: (guard: Guard) => boolean): Mutant {
   return {
     ports: (deps: Ports) =>
@@ -218,7 +218,7 @@ function pretendWrite(isPretended: (guard: Guard) => boolean): Mutant {
   };
 }
 
-/** The key stands for the next turn, whoever makes it. */
+/** The key is bound to the next turn before anything is checked. */
 function bindKeyFirst(): Mutant {
   return {
     verbs: {

@@ -5,11 +5,11 @@ import { edgeMutants } from "./mutants-edges.ts";
 import { simulate } from "./simulate.ts";
 import type { Violation } from "./watch.ts";
 
-/** `rare.from` is only a hint that saves time: a change of the core moves the seeds that find a mutant. */
+/** `rare.from` only saves time: a change of the core moves the seeds that find a mutant. */
 const seedsMax = 2_000;
 const mutants = [...oldMutants, ...edgeMutants];
 
-describe("the simulation finds out that", () => {
+describe("the simulation finds the bug that", () => {
   it.each(mutants)("$name", { timeout: 300_000 }, async (mutant) => {
     const { rare } = mutant;
     const found =

@@ -18,14 +18,14 @@ import type { Mutant } from "./world.ts";
 export interface NamedMutant {
   name: string;
   breaks: readonly number[];
-  /** It takes a rare history: the seed to begin with, or the race of which every order is tried. */
+  /** It takes a rare history: the first seed to try, or the race whose every order is tried. */
   rare?: { from: number } | { orders: Scenario };
   /** Only histories with long turns show it. */
   isLong?: true;
   plant(): Mutant;
 }
 
-/** Each is what someone might write in good faith, or forget. None is in the core: they stand at its ports. */
+/** Each is a mistake that someone could make in good faith. None is in the core: they are at its ports. */
 export const mutants: readonly NamedMutant[] = [
   {
     name: "the condition on the status is dropped",
@@ -62,12 +62,12 @@ export const mutants: readonly NamedMutant[] = [
       onSessionWrite((userId, key, { epoch: _, ...guard }, change) => [userId, key, guard, change]),
   },
   {
-    name: "a batch is taken without the one before",
+    name: "a batch is accepted without the one before",
     breaks: [6, 8],
     plant: () => onTaskWrite((id, { outputSeq: _, ...guard }, change) => [id, guard, change]),
   },
   {
-    name: "a batch counts before its bytes are written",
+    name: "a batch is committed before its record is written",
     breaks: [8],
     plant: () => ({
       ports: (deps) =>
@@ -80,12 +80,12 @@ export const mutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "the proof is skipped: nothing is swept",
+    name: "the proof is skipped",
     breaks: [3],
     plant: () => ({ ports: (deps) => withProvider(deps, { sweep: async () => "clean" as const }) }),
   },
   {
-    name: "a sweep kills, and does not bar the launch that is still to come",
+    name: "a sweep does not bar a later launch",
     breaks: [3],
     plant: () => ({
       ports: (deps) =>
@@ -98,7 +98,7 @@ export const mutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "a sweep that comes late kills the next turn",
+    name: "a late sweep kills the next turn",
     breaks: [6],
     rare: { from: 390 },
     plant: () => ({
@@ -109,7 +109,7 @@ export const mutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "a provider that fails to stop a sandbox is taken for one that did",
+    name: "a failed removal counts as done",
     breaks: [1, 3, 5, 7],
     rare: { from: 130 },
     plant: () => ({
@@ -118,7 +118,7 @@ export const mutants: readonly NamedMutant[] = [
   },
   { name: "the sandbox's name is recorded after the create", breaks: [5], plant: recordAfterCreate },
   {
-    name: "a probe resumes what was stopped",
+    name: "a probe brings a removed sandbox back",
     breaks: [5, 7],
     plant: () => ({
       ports: (deps) =>
@@ -133,9 +133,9 @@ export const mutants: readonly NamedMutant[] = [
         }),
     }),
   },
-  { name: "a worker goes on by the task as it claimed it", breaks: [3], plant: trustClaim },
+  { name: "a worker does not check its claim again", breaks: [3], plant: trustClaim },
   {
-    name: "a sandbox becomes ready without the lease moving on",
+    name: "a sandbox becomes ready without renewing the lease",
     breaks: [3, 11],
     rare: { from: 495 },
     plant: () =>
@@ -146,10 +146,10 @@ export const mutants: readonly NamedMutant[] = [
       }),
   },
   { name: "the timer is armed after the launch", breaks: [4], plant: armAfterLaunch },
-  { name: "the worker arms no timer and leaves nothing due", breaks: [4], plant: neverDue },
+  { name: "no timer is armed and nothing is due", breaks: [4], plant: neverDue },
   { name: "the push is granted before the write", breaks: [2, 6], plant: grantBeforeWrite },
   {
-    name: "the push is granted to a turn that is being stopped",
+    name: "the push is granted to a turn that is ending",
     breaks: [2, 6],
     rare: { orders: theRace },
     plant: () =>
@@ -161,7 +161,7 @@ export const mutants: readonly NamedMutant[] = [
   },
   { name: "the reaper trusts the index", breaks: [3, 4, 5, 6, 11], plant: trustIndex },
   {
-    name: "the reaper deletes what it lists, named or not",
+    name: "the reaper deletes every sandbox it lists",
     breaks: [4, 6, 11],
     plant: () => ({
       ports: (deps, role) =>
@@ -169,7 +169,7 @@ export const mutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "a release asks nobody",
+    name: "a release checks nothing",
     breaks: [6, 11],
     plant: () => ({
       verbs: {
@@ -182,7 +182,7 @@ export const mutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "a taker of a slot does not look again after it wrote",
+    name: "a taker does not check the cap after writing its slot",
     breaks: [1],
     rare: { from: 135 },
     plant: () => ({
@@ -204,7 +204,7 @@ export const mutants: readonly NamedMutant[] = [
     }),
   },
   {
-    name: "a sandbox made ahead is claimed without a condition",
+    name: "a warm sandbox is claimed without a condition",
     breaks: [4, 9],
     plant: () => {
       const listed = new Map<string, UnclaimedWarmSandbox>();
@@ -224,7 +224,7 @@ export const mutants: readonly NamedMutant[] = [
     },
   },
   {
-    name: "secrets are written as they came",
+    name: "secrets are stored in clear",
     breaks: [10],
     plant: () => ({
       ports: (deps) => ({

@@ -27,7 +27,7 @@ export function onSessionWrite(rewrite: (...call: ChangeSession) => ChangeSessio
   };
 }
 
-/** What was to be armed before the launch is armed after it. */
+/** The timers are armed after the launch. */
 export function armAfterLaunch(): Mutant {
   return {
     ports(deps, role) {
@@ -53,7 +53,7 @@ export function armAfterLaunch(): Mutant {
   };
 }
 
-/** The intent is kept back until the sandbox is there. */
+/** The intent is written after the create. */
 export function recordAfterCreate(): Mutant {
   return {
     ports(deps) {
@@ -78,7 +78,7 @@ export function recordAfterCreate(): Mutant {
   };
 }
 
-/** A worker reads its task no more once it has claimed it. */
+/** A worker does not read its task again after the claim. */
 export function trustClaim(): Mutant {
   return {
     ports(deps, role) {
@@ -96,7 +96,7 @@ export function trustClaim(): Mutant {
   };
 }
 
-/** The reaper takes a task as it was when the index first gave it. */
+/** The reaper uses a task as the index first returned it. */
 export function trustIndex(): Mutant {
   const copies = new Map<string, Task>();
   return {
@@ -113,7 +113,7 @@ export function trustIndex(): Mutant {
   };
 }
 
-/** Nobody is told to look again: no timer, nothing due. */
+/** Nothing wakes anyone: no timer, nothing due. */
 export function neverDue(): Mutant {
   return {
     ports(deps, role) {
@@ -129,7 +129,7 @@ export function neverDue(): Mutant {
   };
 }
 
-/** Answers first, writes then. */
+/** Responds first, writes afterwards. */
 export function grantBeforeWrite(): Mutant {
   return {
     verbs: {

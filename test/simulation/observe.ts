@@ -1,7 +1,7 @@
 import { type OutputBatch, type Provider, ProviderError, type Store } from "@concierge/core";
 import type { Watch } from "./watch.ts";
 
-/** The store, with each write that wins shown as it takes place: what was, under which guard, and what is. */
+/** A store that reports each winning write as it happens: the item before, the guard, and the item after. */
 export function observeStore(store: Store, watch: Watch): Store {
   return {
     ...store,
@@ -37,8 +37,8 @@ export function observeStore(store: Store, watch: Watch): Store {
       if (won) watch.warm.delete(name);
       return won;
     },
-    async putBase(base, seen) {
-      const won = await store.putBase(base, seen);
+    async putBaseSnapshot(base, seen) {
+      const won = await store.putBaseSnapshot(base, seen);
       if (won && base.state === "building") watch.named(base.name);
       return won;
     },
@@ -53,7 +53,7 @@ export function observeStore(store: Store, watch: Watch): Store {
   };
 }
 
-/** The provider, with what begins and ends sandboxes shown. */
+/** A provider that reports what starts and ends sandboxes. */
 export function observeProvider(provider: Provider, watch: Watch): Provider {
   return {
     ...provider,
@@ -84,7 +84,7 @@ export function observeProvider(provider: Provider, watch: Watch): Provider {
   };
 }
 
-/** The provider as one invocation hears it: what it was told, whatever took place. */
+/** The provider as one invocation hears it: the responses, not what really happened. */
 export function overhearProvider(provider: Provider, { evidence }: Watch): Provider {
   const overheard: Partial<Provider> = {
     async sweep(sandbox, runDir, options) {
@@ -110,7 +110,7 @@ export function overhearProvider(provider: Provider, { evidence }: Watch): Provi
   return overridden(provider, overheard);
 }
 
-/** What one pass of the reaper reads of the tasks that are due. */
+/** What one reaper pass reads of the due tasks. */
 export function overhearReaper(store: Store, { evidence }: Watch): Store {
   const listed = new Set<string>();
   return overridden(store, {

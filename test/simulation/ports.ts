@@ -1,9 +1,9 @@
 import type { Provider, SandboxRef, Store } from "@concierge/core";
-import type { MemoryWorld } from "@concierge/provider";
+import type { MemoryWorld } from "@concierge/core/testing";
 import type { Random } from "./random.ts";
 import type { Actor, Call, Scheduler } from "./scheduler.ts";
 
-/** A port each of whose calls is a step of the actor's. */
+/** A port each of whose calls is a step of the actor. */
 export function stepped<T extends object>(
   scheduler: Scheduler,
   actor: Actor,
@@ -16,7 +16,7 @@ export function stepped<T extends object>(
       const effect: unknown = Reflect.get(target, method);
       if (typeof effect !== "function" || typeof method !== "string") return effect;
       return (...given: unknown[]) => {
-        // What is sent is sent as it is now, whatever becomes of the sender's own copy.
+        // A copy of what is sent: the sender may change its own object later.
         const sent = given.map((value) => (typeof value === "object" ? structuredClone(value) : value));
         const label = `${port}.${method} ${describe(sent)}`;
         const call = { port, method, given: sent, label, timeLeftMs: timeLeftMs() };
@@ -26,7 +26,7 @@ export function stepped<T extends object>(
   });
 }
 
-/** An index that may be behind: it gives what it gave before, or leaves out what came last. */
+/** A stale index: it returns older results, or leaves out the newest items. */
 export function withStaleIndex(store: Store, random: Random, staleness: () => number): Store {
   const tasks: { id: string; userId: string }[][] = [[]];
   const idle: { userId: string; key: string }[][] = [[]];
@@ -44,7 +44,7 @@ export function withStaleIndex(store: Store, random: Random, staleness: () => nu
   };
 }
 
-/** Sandboxes that stop at the worst moment: just before something is done in them. */
+/** Sandboxes that stop just before something is done in them. */
 export function withStops(provider: Provider, sandboxes: MemoryWorld, stopsNow: () => boolean): Provider {
   const stoppable =
     <T extends unknown[], R>(method: (sandbox: SandboxRef, ...given: T) => Promise<R>) =>
@@ -71,7 +71,7 @@ function describe(given: readonly unknown[]): string {
     .join(" ");
 }
 
-/** Sealed secrets are new in every run, and no part of what is decided. */
+/** Sealed secrets differ in every run and decide nothing. */
 function shorten(text: string): string {
   const plain = text
     .replace(/"sealed":"[^"]*"/g, '"sealed":"…"')

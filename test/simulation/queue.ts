@@ -7,9 +7,9 @@ export interface QueueOptions<M> {
   random: Random;
   visibilityMs: number;
   maxReceives: number;
-  /** How likely a message is lost, or comes twice, as things are now. */
+  /** The current probabilities that a message is lost or comes twice. */
   faults: () => { drop: number; duplicate: number };
-  /** True where the message is done with; never answers where its handler died. */
+  /** True if the message is done; never resolves if its handler died. */
   handle: (message: M) => Promise<boolean>;
 }
 
@@ -19,7 +19,7 @@ export interface SimulatedQueue<M> {
 
 const delayMaxMs = 900_000;
 
-/** SQS as it may be: at least once, in no order, later than asked for, and now and then not at all. */
+/** SQS at its worst: at least once, unordered, late, and sometimes not at all. */
 export function createQueue<M>(options: QueueOptions<M>): SimulatedQueue<M> {
   const { name, scheduler, random, visibilityMs, maxReceives, faults, handle } = options;
 
@@ -35,7 +35,7 @@ export function createQueue<M>(options: QueueOptions<M>): SimulatedQueue<M> {
       void handle(message).then((done) => {
         received.done ||= done;
       });
-      // Hidden from others only for so long: whoever has not answered by then is taken for dead.
+      // Hidden from others only for the visibility timeout: then its handler counts as dead.
       deliver(message, label, received, visibilityMs);
     });
   };

@@ -1,28 +1,30 @@
 import type { Footprint } from "./footprint.ts";
 
 /**
- * Who is first to touch what, in all that can follow a state, by which of the steps that wait in that state leads to
- * it: itself, or as the first cause of another.
+ * Which waiting step is the first to touch what, in everything that can follow a state: directly, or as the first cause
+ * of another step.
  */
 export interface Races {
   readonly firsts: ReadonlyMap<string, Firsts>;
-  /** Takes in what followed a step, and gives the others that wait and may race with it: each is to be tried first, too. */
+  /**
+   * Takes in what followed a step, and returns the waiting steps that may race with it: each must be tried first, too.
+   */
   add(step: string, footprint: Footprint, after: Races): ReadonlySet<string>;
 }
 
 interface Firsts {
-  /** Who reads it before it is changed. */
+  /** Steps that read it before it is changed. */
   reads: Set<string>;
-  /** Who changes it before it is changed. */
+  /** Steps that change it before it is changed. */
   writes: Set<string>;
-  /** Who changes it before it is as much as read. */
+  /** Steps that change it before it is read. */
   unread: Set<string>;
 }
 
 /**
- * A step races with whatever is the first to touch what it changed, or to change what it read, in anything that
- * follows it. All between the two touch nothing that the step did in a way that matters, so either could have come
- * first; what comes later still is in a race with those first ones, and is found there.
+ * A step races with the first that touches what it changed, or changes what it read, in anything that follows it.
+ * Everything between the two is independent of the step, so either could have come first. Later conflicts race with
+ * those first ones, and are found there.
  */
 export function createRaces(waiting: ReadonlySet<string>): Races {
   const firsts = new Map<string, Firsts>();
@@ -37,7 +39,7 @@ export function createRaces(waiting: ReadonlySet<string>): Races {
     firsts,
     add(step, { reads, writes }, after) {
       const racing = new Set<string>();
-      // What did not wait yet is there because of the step.
+      // A step that did not wait before is there because of this step.
       const causeOf = (label: string): string => (waiting.has(label) ? label : step);
       const later = (item: string, how: keyof Firsts): string[] =>
         [...(after.firsts.get(item)?.[how] ?? [])].map(causeOf);

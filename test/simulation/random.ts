@@ -1,14 +1,14 @@
-/** Chance that a seed replays: the same seed gives the same numbers in the same order, on every machine. */
+/** Randomness that a seed replays: the same numbers in the same order on every machine. */
 export interface Random {
-  /** From 0 up to, not including, 1. */
+  /** From 0 to 1, excluding 1. */
   next(): number;
   chance(probability: number): boolean;
-  /** A whole number, both ends included. */
+  /** An integer, both ends included. */
   between(min: number, max: number): number;
   pick<T>(items: readonly T[]): T;
 }
 
-/** Mulberry32, over a seed that is mixed first so that neighbouring seeds have nothing in common. */
+/** Mulberry32 over a mixed seed, so that neighbouring seeds have nothing in common. */
 export function createRandom(seed: number): Random {
   let state = Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) >>> 0;
 

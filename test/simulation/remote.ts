@@ -15,7 +15,7 @@ export interface SimulatedRemote {
   refs(): ReadonlyMap<string, string>;
 }
 
-/** A git host with one repository. A push that was sent is its own business: whoever sent it may be dead by then. */
+/** A git host with one repository. A push that was sent happens even if its sender dies. */
 export function createRemote(watch: Watch): SimulatedRemote {
   const refs = new Map<string, string>();
   return {

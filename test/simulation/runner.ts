@@ -1,7 +1,6 @@
 import type { EndingDeps } from "@concierge/core";
-import type { RunnerEnd } from "@concierge/core/verbs";
-import { turnMark } from "@concierge/runner";
-import type { PostKind } from "@concierge/runner/client";
+import type { RunnerEnd } from "@concierge/core/task/decide";
+import { type PostKind, turnMark } from "@concierge/protocol";
 import type { Request } from "./edge.ts";
 import type { Evidence } from "./evidence.ts";
 import type { Random } from "./random.ts";
@@ -10,7 +9,7 @@ import { createActor, type Scheduler } from "./scheduler.ts";
 import type { Verbs } from "./verbs.ts";
 import { type Agent, turnOf } from "./watch.ts";
 
-/** What the agent of one turn will do, and how well its runner keeps to the limits. */
+/** What the agent of one turn does, and how well its runner keeps the limits. */
 export interface Script {
   batches: number;
   everyMs: number;
@@ -18,19 +17,19 @@ export interface Script {
   /** Whether it changes the repository. */
   commits: boolean;
   /**
-   * What it does when it has said everything: ends, falls silent, works on for ever, or works on for ever while nothing
-   * that its runner says arrives.
+   * What it does after its last output: end, fall silent, work on forever, or work on forever while none of its
+   * runner's posts arrive.
    */
   afterwards: "end" | "silence" | "busy" | "cut off";
   /** The runner ends its agent at the deadline by itself. */
   keepsDeadline: boolean;
-  /** Something the agent started leaves its group and outlives all that the runner kills. */
+  /** A process that the agent started leaves its group and survives everything the runner kills. */
   escapes: boolean;
-  /** The runner is killed, or stands still, while its agent lives on; or it is killed with its push granted. */
+  /** The runner is killed or frozen while its agent lives on, or is killed during its push. */
   fate?: { kind: "killed" | "stands still"; afterMs: number } | { kind: "killed in its push" } | undefined;
 }
 
-/** Where turns may be long, only the limits on silence end most of those that do not end by themselves. */
+/** If turns may be long, mostly the limits on silence end those that do not end by themselves. */
 export function drawScript(random: Random, { isLong, dies }: { isLong: boolean; dies: number }): Script {
   return {
     batches: random.between(0, 5),
@@ -58,7 +57,7 @@ export interface RunnerWorld {
   verbs: Verbs;
   request: Request;
   evidence: Pick<Evidence, "runnerLost" | "stopped">;
-  /** How long the remote takes to move a ref once it was asked to. */
+  /** How long the remote takes to move a ref. */
   remoteMs(): number;
   onAcknowledged(taskId: string, turn: number, texts: readonly string[]): void;
 }
@@ -74,8 +73,8 @@ const retryMs = 1_000;
 const beatMs = 10_000;
 
 /**
- * A runner as packages/runner is one: one post at a time and in order, again until it is taken, a push only after
- * `go`, the end last. Killed, it takes no further step; only what it sent to the remote goes on without it.
+ * A runner like packages/runner: one post at a time, in order, repeated until it is accepted; a push only after `go`;
+ * the end last. A killed runner takes no further step; only a push that it sent goes on.
  */
 export async function runAgent(world: RunnerWorld, agent: Agent, script: Script): Promise<void> {
   const { scheduler, verbs } = world;
@@ -90,7 +89,7 @@ export async function runAgent(world: RunnerWorld, agent: Agent, script: Script)
   let isCutOff = false;
   let isOver = false;
   const state = {
-    // Written every few seconds, for as long as the runner takes steps.
+    // Written every few seconds, while the runner takes steps.
     get at() {
       return lostAt ?? scheduler.now();
     },
@@ -113,7 +112,7 @@ export async function runAgent(world: RunnerWorld, agent: Agent, script: Script)
     world.evidence.runnerLost(mark);
   }
 
-  /** Says it until it is taken; false where Concierge says stop. */
+  /** Posts until it is accepted; false if Concierge says stop. */
   async function say(
     kind: PostKind,
     verb: (deps: EndingDeps) => Promise<object>,
@@ -134,7 +133,7 @@ export async function runAgent(world: RunnerWorld, agent: Agent, script: Script)
   const beat = (activity: "none" | "tool") =>
     say("beat", async (deps) => ({ action: await verbs.takeBeat(deps, which, activity) }));
 
-  /** Waits, with a beat in every silence; false where it was told to stop. */
+  /** Waits, with a beat in every silence; false if it was told to stop. */
   async function work(ms: number, activity: "none" | "tool"): Promise<boolean> {
     state.activity = activity;
     for (let left = ms; left > 0 && !isOverdue(); left -= beatMs) {
@@ -175,7 +174,7 @@ export async function runAgent(world: RunnerWorld, agent: Agent, script: Script)
     });
   }
 
-  /** Gives how it ended; undefined where it was told to stop. */
+  /** Returns how it ended; undefined if it was told to stop. */
   async function live(): Promise<RunnerEnd | undefined> {
     if (told.repo) {
       const nonce = `nonce of ${process.sandbox} ${taskId}/${turn}`;

@@ -15,35 +15,35 @@ import { configOf } from "./settings.ts";
 import { createWatch, type Watch } from "./watch.ts";
 import { type AllDeps, createWorld, type Mutant, type Ports, type Role, type World } from "./world.ts";
 
-/** One task, at the moment from which every order is tried. */
+/** One task at the moment from which every order is tried. */
 export interface Stage {
   scheduler: Scheduler;
   world: World;
   watch: Watch;
-  /** What each actor was answered so far. */
+  /** Every response each actor got so far. */
   knowledge: ReadonlyMap<string, string>;
   footprints: Footprints;
-  /** Whether nobody could tell when it is taken. */
+  /** Whether nobody could tell when this step is taken. */
   isUnnoticeable(entry: Entry): boolean;
-  /** Begins an invocation; its first call waits for its turn. */
+  /** Starts an invocation; its first call waits to be picked. */
   begin(role: Role, what: string, skewMs: number, verb: (deps: AllDeps) => Promise<unknown>): void;
-  /** Takes whatever steps there are, but for those that are held back. */
+  /** Takes all steps except those that are held back. */
   settle(held?: (entry: Entry) => boolean): Promise<void>;
 }
 
 export interface Scenario {
   name: string;
-  /** What its agent does: ends well with something to push, or works on in silence. */
+  /** What its agent does: ends with something to push, or works on in silence. */
   agent: "pushes" | "works";
-  /** Too large for every test run; the command line tries it. */
+  /** Too large for test runs; only the command line tries it. */
   large?: true;
-  /** Takes a minute or more; the long run tries it. */
+  /** Takes a minute or more; only the long run tries it. */
   slow?: true;
-  /** What is done to slots is done with the step before it: how it races is another scenario's to try. */
+  /** Steps on slots are taken together with the step before: another scenario tries how they race. */
   slotsAtOnce?: true;
-  /** What follows the end of a turn is part of the race: its sandbox goes. */
+  /** The follow-up of a turn is part of the race: its sandbox is released. */
   followsUp?: true;
-  /** Brings the task to where the race begins, and begins it. */
+  /** Brings the task to the start of the race, and starts it. */
   set(stage: Stage): Promise<void>;
 }
 
@@ -60,7 +60,7 @@ const startAt = 1_800_000_000_000;
 const aheadMs = 60_000;
 const taskId = `task_${"1".padStart(26, "0")}`;
 const which = { taskId, turn: 1 };
-/** The worker that is taken over from: until the race begins it does nothing, and does not renew its claim. */
+/** The worker whose turn is taken over: until the race it does nothing and does not renew its claim. */
 const late = "worker-0#1 provision";
 const pushing: StartRequest = {
   prompt: "work",
@@ -92,7 +92,7 @@ export const creation: Scenario = {
 export const scenarios: readonly Scenario[] = [
   theRace,
   {
-    name: "stop, deadline, finalize and a late worker, the sandbox not to be kept",
+    name: "stop, deadline, finalize and a late worker, without keepAlive",
     agent: "pushes",
     large: true,
     slotsAtOnce: true,
@@ -139,7 +139,7 @@ export const scenarios: readonly Scenario[] = [
         begin("timer", what, 0, (deps) => world.verbs.fireTimer(withoutSweep(deps), timer));
       terminate("gets no answer");
       await hold(stage, "provider.sweep");
-      // The third attempt without an answer deletes the sandbox.
+      // The third unanswered attempt deletes the sandbox.
       terminate("terminates");
       await hold(stage, "provider.sweep", "terminates: store.getSession");
       await hold(stage, "terminates: store.getSession");
@@ -150,7 +150,7 @@ export const scenarios: readonly Scenario[] = [
   },
 ];
 
-/** A worker is about to write which sandbox it makes, and the one that takes over from it is about to look. */
+/** A worker is about to record which sandbox it creates, and the one that takes over is about to look. */
 async function raceForTheRoom(stage: Stage): Promise<void> {
   await start(stage, quiet);
   await hold(stage, "provision: store.changeSession");
@@ -171,7 +171,7 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
   const watch = createWatch();
   const knowledge = new Map<string, string>();
   const footprints = createFootprints();
-  /** Whoever is over knows nothing any more that could matter. */
+  /** What an ended actor knows cannot matter any more. */
   const forget = (name: string): void => {
     knowledge.delete(name);
     knowledge.delete(claimOf(name));
@@ -208,7 +208,7 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
     flags: allFlags("on"),
     onEnd({ name }, role, answer) {
       forget(name);
-      // A runner is still to hear of it.
+      // A runner still has to hear the response.
       if (role === "api") knowledge.set(name, JSON.stringify(answer));
     },
     mutant: {
@@ -245,7 +245,7 @@ export async function open(scenario: Scenario, mutant?: Mutant): Promise<Stage> 
   return stage;
 }
 
-/** What is counted and looked at afterwards touches neither turn nor sandbox: it would only multiply the orders. */
+/** Counting and inspecting afterwards touch neither turn nor sandbox: they would only multiply the orders. */
 function withoutAsides(deps: Ports, { followsUp }: Scenario): Ports {
   const asides: readonly string[] = followsUp ? ["environment"] : ["environment", "ended"];
   const send: Ports["work"]["send"] = async (message, delayMs) => {
@@ -254,7 +254,9 @@ function withoutAsides(deps: Ports, { followsUp }: Scenario): Ports {
   return { ...deps, work: { send } };
 }
 
-/** Who had a claim asks only whether he still has it: what became of the task instead would only multiply the states. */
+/**
+ * A worker that lost its claim only needs to know that: anything else about the task would only multiply the states.
+ */
 function withoutNews(store: Store): Store {
   return {
     ...store,
@@ -270,19 +272,19 @@ async function start(stage: Stage, request: StartRequest): Promise<void> {
   await hold(stage, "work delivers");
 }
 
-/** Takes every step there is, but for those with such a label. */
+/** Takes every step except those with such a label. */
 async function hold({ settle }: Stage, ...parts: readonly string[]): Promise<void> {
   await settle(({ label }) => parts.some((part) => label.includes(part)));
 }
 
-/** The held worker's claim runs out, and another takes the turn over, up to such a step. */
+/** The held worker's claim expires, and another takes the turn over, up to such a step. */
 async function takeOver(stage: Stage, part: string): Promise<void> {
   const { scheduler, begin, world, watch } = stage;
   scheduler.pass(limits.claimMs + 1);
-  begin("worker", "takes over", 0, (deps) => world.verbs.carryOut(deps, { kind: "provision", ...which }));
+  begin("worker", "takes over", 0, (deps) => world.verbs.handleWork(deps, { kind: "provision", ...which }));
   await hold(stage, late, part);
   const claims = watch.tasks.get(taskId)?.phases.filter(({ status }) => status === "provisioning");
-  // A race without one of its racers keeps every invariant, too.
+  // A race without one of its racers would keep every invariant too.
   if (claims?.length !== 2) throw new Error("the turn was not taken over");
 }
 
@@ -293,7 +295,7 @@ function withoutSweep(deps: AllDeps): AllDeps {
   return { ...deps, ...withProvider(deps, { sweep }) };
 }
 
-/** A user's stop, which has read the task: from here its view only gets older. */
+/** A user's stop that has read the task: from here its view only gets older. */
 async function stop({ begin, world, settle }: Stage): Promise<void> {
   begin("api", "stops", 0, (deps) => world.verbs.stop(deps, "ada", taskId));
   await settle(({ label }) => !/stops: store\.get(Task|Flags)/.test(label));
@@ -304,7 +306,7 @@ async function deadline({ begin, world, settle }: Stage): Promise<void> {
   await settle(({ label }) => !/deadline: store\.get(Task|Flags)/.test(label));
 }
 
-/** No chance at all: the choices are made by whoever enumerates them. */
+/** No randomness: the enumeration makes the choices. */
 const steady: Random = {
   next: () => 0.5,
   chance: () => false,

@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 
-/** Whoever takes steps: one invocation of a function, a runner, a user. What is dead takes none. */
+/** An actor takes steps: one invocation of a function, a runner, a user. A dead actor takes none. */
 export interface Actor {
   readonly name: string;
   isAlive(): boolean;
   crash(): void;
 }
 
-/** What happens to a call at the moment it is made. */
+/** What happens to a call when it is made. */
 export type Fault =
   | { kind: "none" }
   | { kind: "delay"; ms: number }
@@ -16,15 +16,14 @@ export type Fault =
   | { kind: "fail after"; error: Error }
   | { kind: "crash before" }
   | { kind: "crash after" }
-  /** The answer is lost, and the SDK asks again: the caller hears what the second request was told. */
+  /** The response is lost and the SDK repeats the request: the caller gets the second response. */
   | { kind: "repeat" }
   /**
-   * Nobody answers until the caller's own time-out; what was asked for happens later all the same, or never. The function
-   * may die there (`isDeadly`), without a catch block of its own being run.
+   * No response until the caller's own timeout; the effect happens later, or never. The function may die there
+   * (`isDeadly`), without running its catch blocks.
    */
   | { kind: "hang"; error: Error; timeoutMs: number; commitMs: number | undefined; isDeadly: boolean };
 
-/** One call of a port. */
 export interface Call {
   port: "store" | "provider" | "work" | "timers" | "git";
   method: string;
@@ -42,7 +41,7 @@ export interface Entry {
   fire(): Promise<void> | void;
 }
 
-/** Everything that is left to chance, or to whoever enumerates the choices. */
+/** All choices: made by chance, or by an enumeration. */
 export interface Plan {
   latencyMs(): number;
   pick(runnable: readonly Entry[]): Entry;
@@ -51,16 +50,16 @@ export interface Plan {
 
 export interface Scheduler {
   now(): number;
-  /** An actor's call: it happens when the scheduler picks it, with whatever fault the plan has for it. */
+  /** An actor's call: it happens when the scheduler picks it, with the fault the plan chooses. */
   call<T>(actor: Actor, call: Call, effect: () => Promise<T>): Promise<T>;
   sleep(actor: Actor, label: string, ms: number, signal?: AbortSignal): Promise<void>;
-  /** An event of the world, which no crash keeps from happening. Gives what calls it off. */
+  /** An event of the world that no crash prevents. Returns a function that cancels it. */
   after(ms: number, label: string, fire: () => Promise<void> | void): () => void;
   /** Takes steps until nothing is left to do before `until`. */
   run(until: number): Promise<void>;
-  /** What could be picked now, where the next step is left to someone else. */
+  /** What could be picked now, for an enumeration. */
   runnable(): Promise<readonly Entry[]>;
-  /** All that waits, with its time. */
+  /** Everything that waits, with its time. */
   waiting(): readonly Entry[];
   pass(ms: number): void;
   fire(entry: Entry): Promise<void>;
@@ -72,16 +71,16 @@ export interface Scheduler {
 export interface SchedulerOptions {
   startAt: number;
   plan: Plan;
-  /** After each step: true ends the run. */
+  /** Called after each step; true ends the run. */
   onStep: () => boolean;
   onTrace?: ((line: string) => void) | undefined;
-  /** What an undisturbed call was answered, an error included: with its own steps, all that an actor knows. */
+  /** The response of an undisturbed call, errors included. Together with its own steps this is all an actor knows. */
   onAnswer?: ((actor: Actor, call: Call, answer: unknown) => void) | undefined;
 }
 
 /**
- * One thing at a time. Every await of the core's ends in a port, every port's call is parked here, and between two
- * picks only promises are resolved, no time passes and nothing is left to the machine.
+ * One thing at a time. Every await in the core ends in a port, and every port call is parked here. Between two picks
+ * only promises are resolved: no time passes and the machine decides nothing.
  */
 export function createScheduler({
   startAt,
@@ -183,7 +182,7 @@ export function createScheduler({
     });
 
   const waiting = async (): Promise<readonly Entry[]> => {
-    // All that the last step set free runs in microtasks, and a macrotask comes after the last of them.
+    // Everything the last step released runs in microtasks; a macrotask comes after the last of them.
     await new Promise((resolve) => setImmediate(resolve));
     entries = entries.filter(({ actor }) => actor?.isAlive() ?? true);
     return entries;
@@ -218,7 +217,7 @@ export function createScheduler({
           return;
         }
         now = Math.max(now, next);
-        // An invocation may have died of its time limit by then.
+        // An invocation may have hit its time limit by then.
         const runnable = left.filter(({ dueAt, actor }) => dueAt <= now && (actor?.isAlive() ?? true));
         if (runnable.length === 0) continue;
         await fire(plan.pick(runnable));

@@ -2,7 +2,7 @@ import { type Config, parseConfig } from "@concierge/core";
 import { topology } from "../../infra/topology.ts";
 import type { Role } from "./world.ts";
 
-/** The configuration of a run, with a pool or without. */
+/** The configuration of a run. */
 export function configOf(pool: Pool): Config {
   return parseConfig({
     CONCIERGE_STAGE: "simulation",
@@ -20,14 +20,14 @@ export interface Pool {
   max: number;
   perUser: number | undefined;
   warm: number;
-  /** How long idle ones are kept, and how long one may live. */
+  /** How long idle sandboxes are kept, and how long one may live. */
   idleMs: number;
   lifeMs: number;
-  /** Something is installed into each, so that there is a base snapshot. */
+  /** Something is installed into each sandbox, so there is a base snapshot. */
   setup: boolean;
 }
 
-/** When an invocation dies, and how much of its time is not for calls: it writes then what came of them. */
+/** When an invocation dies, and how much of its time is reserved for writing results. */
 export const functionMs: Record<Role, number> = {
   api: topology.functions.Api.timeoutMs,
   worker: topology.functions.Worker.timeoutMs,
@@ -35,5 +35,5 @@ export const functionMs: Record<Role, number> = {
   reaper: topology.functions.Reaper.timeoutMs,
 };
 export const reserveMs = 5_000;
-/** What a request to the api may take of a provider's time. */
+/** How much provider time a request to the api may use. */
 export const apiCallsMs = 25_000;

@@ -1,13 +1,13 @@
 import { isTerminal } from "@concierge/core";
-import { readOutput } from "@concierge/core/events";
+import { readOutput } from "@concierge/core/events/read";
 import { createActor, type Scheduler } from "./scheduler.ts";
 import { keyOf, type Watch } from "./watch.ts";
 import type { World } from "./world.ts";
 
-/** After its deadline, or after the last fault, a task may take this long to end. */
+/** How long a task may take to end after its deadline or the last fault. */
 export const boundMs = 6 * 60_000;
 
-/** What must hold once nothing goes wrong any more and everyone had time to see to it. */
+/** What must hold once nothing fails any more and everyone had time to react. */
 export async function checkSettled(scheduler: Scheduler, world: World, watch: Watch): Promise<void> {
   const now = scheduler.now();
   for (const task of watch.tasks.values()) {
@@ -38,9 +38,9 @@ export async function checkSettled(scheduler: Scheduler, world: World, watch: Wa
   await checkOutput(world, watch);
 }
 
-/** All that was acknowledged is there, in order and once. */
+/** All acknowledged output is there, in order and once. */
 async function checkOutput(world: World, watch: Watch): Promise<void> {
-  const deps = world.depsFor(createActor("whoever reads last"), "api", 0);
+  const deps = world.depsFor(createActor("the last reader"), "api", 0);
   for (const task of watch.tasks.values()) {
     const texts: string[] = [];
     for await (const data of readOutput({ ...deps, store: world.rawStore }, task)) {

@@ -14,7 +14,7 @@ export interface RunOptions {
   /** How many requests each user makes. */
   requests?: number;
   mutant?: Mutant | undefined;
-  /** A history whose turns are long, whatever the seed says. */
+  /** Forces long turns. */
   isLong?: true | undefined;
   onTrace?: ((line: string) => void) | undefined;
 }
@@ -26,24 +26,24 @@ export interface RunResult {
   turns: number;
   sandboxes: number;
   pushes: number;
-  /** Of every step and its time: two runs of a seed have the same. */
+  /** Hash of every step and its time: two runs of a seed have the same. */
   hash: string;
   violations: Violation[];
 }
 
 export const defaultRequests = 8;
 
-/** After the storm there is still something to go wrong: what it left behind. */
+/** After the faults there is still something to go wrong: what they left behind. */
 const requestsInCalm = 2;
 const startAt = 1_800_000_000_000;
 const stormMs = 8 * 60_000;
 const longestTurnMs = 150_000;
-/** A turn whose deadline is far away ends by this, from the storm's end: a last word, then nothing for as long as may be. */
+/** A turn with a distant deadline ends by this after the last fault: a last output, then silence up to the cap. */
 const longestSilenceMs = 120_000 + limits.activityCapMs;
-/** A run that takes more steps than this goes round in circles. */
+/** A run with more steps than this is in a loop. */
 const stepsMax = 60_000;
 
-/** One history: a storm of chance, then calm, then the reckoning. */
+/** One history: faults, then calm, then the final checks. */
 export async function simulate({
   seed,
   requests = defaultRequests,
@@ -56,7 +56,7 @@ export async function simulate({
   let weather = drawWeather(random, { isLong });
   const flags = drawFlags(random, isLong);
   const config = configOf({
-    // Where turns are long there is room for all of them: nobody may have to wait for another's end.
+    // Long turns need capacity for all, so that nobody waits for another's end.
     max: isLong ? 100 : random.pick([3, 100]),
     perUser: random.chance(0.3) && !isLong ? 1 : undefined,
     warm: random.pick([0, 0, 2]),
@@ -120,8 +120,8 @@ export async function simulate({
 }
 
 /**
- * All but the deadline's can be off and the invariants still hold; without that one nothing bounds a turn. Where turns are
- * long, silence bounds them.
+ * Every flag except the deadline's may be off and the invariants still hold; without that one nothing bounds a turn.
+ * Long turns are bounded by silence.
  */
 function drawFlags(random: Random, isLong: boolean): AllFlags {
   const draw = (): string => (random.chance(0.85) ? "on" : "off");

@@ -14,7 +14,7 @@ describe("the core under a seeded scheduler", () => {
       sum.pushes += pushes;
       sum.sandboxes += sandboxes;
     }
-    // A history in which nothing happens keeps every invariant too.
+    // A history in which nothing happens would keep every invariant too.
     expect(sum.turns).toBeGreaterThan(5 * seeds);
     expect(sum.sandboxes).toBeGreaterThan(3 * seeds);
     expect(sum.pushes).toBeGreaterThan(seeds / 2);

@@ -7,10 +7,10 @@ import {
   type Timer,
   type WarmSandbox,
 } from "@concierge/core";
-import type { MemoryProcess, MemoryWorld } from "@concierge/provider";
+import type { MemoryProcess, MemoryWorld } from "@concierge/core/testing";
 import { createEvidence } from "./evidence.ts";
 
-/** An invariant of DESIGN §5, by its number, and what broke it. */
+/** A broken invariant of docs/architecture.md, by its number, and what broke it. */
 export interface Violation {
   invariant: number;
   what: string;
@@ -21,14 +21,14 @@ export interface Agent {
   process: MemoryProcess;
   taskId: string;
   turn: number;
-  /** Once it has ended, what it left running is the user's. */
+  /** Once it has ended, what it left running belongs to the user. */
   ended: boolean;
 }
 
-/** Every secret of a run begins so. */
+/** Every secret of a run starts with this. */
 export const canary = "canary-";
 
-/** Where a task may go from each status, within one turn. */
+/** The allowed transitions within one turn. */
 const mayBecome: Record<Status, readonly Status[]> = {
   queued: ["queued", "provisioning", "stopping", "failed"],
   provisioning: ["provisioning", "running", "stopping", "failed"],
@@ -44,19 +44,19 @@ const mayBecome: Record<Status, readonly Status[]> = {
 export type Watch = ReturnType<typeof createWatch>;
 
 /**
- * Sees every write and every effect at the moment it takes place, and says which of them must not have:
+ * Sees every write and every effect at the moment it happens, and reports those that break an invariant:
  *
- *   1  no two agents live at once in a session, no session is taken from a turn that has not ended, and no more
- *      sandboxes that a record names run than there may be
- *   2  no grant and no moved ref once a turn is being ended, and no ref without a grant
- *   3  nothing of a turn lives, or is launched, once an end is written that was not the runner's own word
- *   4  a launch finds its timers armed; the rest when all has settled (settle.ts)
- *   5  the table names a sandbox before it is created; the rest when all has settled
- *   6  guards, transitions, turns and epochs; nothing is removed or killed under a turn that runs
- *   7  a sandbox that went never comes back
- *   8  batches are never forgotten; readers (history.ts) see each chunk once; the rest when all has settled
- *   9  a sandbox has one session for ever; another user's task can not be stopped (the api's routes: functions/)
- *   10 no canary in what is written, sent, told, counted, or put on a command line (masking of output: packages/runner)
+ *   1  no two agents live at once in a session, no session is taken from an active turn, and no more named sandboxes
+ *      run than the cap allows
+ *   2  no grant and no moved ref once a turn is ending, and no ref without a grant
+ *   3  nothing of a turn lives, or is launched, once an end is written that the runner did not report itself
+ *   4  a launch finds its timers armed; the rest is checked at the end (settle.ts)
+ *   5  the table names a sandbox before it is created; the rest is checked at the end
+ *   6  guards, transitions, turns and epochs; nothing is removed or killed under a running turn
+ *   7  a removed sandbox never comes back
+ *   8  batches are never forgotten; readers (history.ts) see each chunk once; the rest is checked at the end
+ *   9  a sandbox belongs to one session for good; another user's task cannot be stopped
+ *   10 no canary in what is written, sent, counted, or put on a command line (masking of output: packages/runner)
  *   11 and 12, and more of 4 and 6: evidence.ts
  */
 export function createWatch({
@@ -70,16 +70,16 @@ export function createWatch({
   const tasks = new Map<string, Task>();
   const sessions = new Map<string, Session>();
   const agents: Agent[] = [];
-  /** Turns that were stopped or ran out of time, from the write that says no push is granted any more. */
+  /** Turns that were stopped or timed out, from the write after which no push is granted. */
   const closed = new Set<string>();
-  /** Turns that ended, each with whether its death had to be proven. */
+  /** Ended turns, and whether their death had to be proven. */
   const over = new Map<string, "proven" | "by itself">();
   const grants = new Set<string>();
   const armed = new Set<string>();
   const warm = new Map<string, WarmSandbox>();
-  /** All that were ever named ahead: a create may come into being after its record was given up. */
+  /** All names ever used ahead: a create may succeed after its record was given up. */
   const madeAhead = new Set<string>();
-  /** Whose a sandbox is, from the first who had it. */
+  /** The first session that had each sandbox. */
   const owners = new Map<string, string>();
   const gone = new Set<string>();
   let alive = new Set<string>();
@@ -115,7 +115,7 @@ export function createWatch({
       return;
     }
     if (isTerminal(from)) {
-      // That what it used was counted is all that may be written of it.
+      // After the end only the count of its usage may be written.
       if (JSON.stringify(after.state) !== JSON.stringify(before.state))
         report(6, `${key} went from ${from} to ${to}`);
       return;
@@ -182,7 +182,7 @@ export function createWatch({
     return agent;
   }
 
-  /** Called before it goes: only whoever ends a turn may take its sandbox from it. */
+  /** Called before the removal: only a process that ends a turn may remove its sandbox. */
   function removing(name: string): void {
     evidence.removing(name);
     for (const { process, taskId, turn, ended } of living()) {
@@ -192,7 +192,10 @@ export function createWatch({
     }
   }
 
-  /** Called before a sweep; what it returns is called after: it may have killed its own turn, and no other that runs. */
+  /**
+   * Called before a sweep; the returned function is called after it. It may have killed its own turn, and no other
+   * running one.
+   */
   function sweeping(sandbox: string, runDir: string): () => void {
     const others = living().filter(({ process }) => process.sandbox === sandbox && process.runDir !== runDir);
     return () => {
@@ -218,10 +221,10 @@ export function createWatch({
     if (text.includes(canary)) report(10, `a secret is in ${where}`);
   }
 
-  /** What can be told from looking, after each step. */
+  /** What can be checked by looking, after each step. */
   function look(): void {
     const names = new Set(world?.sandboxes().map(({ name }) => name));
-    // One whose time is over is still there, and may be resumed; what was removed may not.
+    // A stopped sandbox still exists and may be resumed; a removed one may not.
     for (const name of alive) if (!names.has(name) && !world?.exists(name)) gone.add(name);
     for (const name of names) if (gone.has(name) && !alive.has(name)) report(7, `${name} came back`);
     alive = names;
@@ -257,11 +260,12 @@ export function createWatch({
     creating,
     keepsSecrets,
     look,
-    /** Something that was made for no session is about to be. */
+    /** A sandbox for no session is about to be created. */
     named: (name: string) => void madeAhead.add(name),
     /**
-     * Called after each create: of those that a record names there are never more than there may be. One that was claimed
-     * for a session which has another by now is in flight: its claimer gives it up, or the audit where it died.
+     * Called after each create: of the sandboxes that a record names there are never more than the cap. One that was
+     * claimed for a session which has another by now is in flight: its claimer gives it up, or the audit if the claimer
+     * died.
      */
     created() {
       const ahead = [...warm.values()].filter(({ state }) => state !== "claimed").map(({ name }) => name);
@@ -301,7 +305,7 @@ export function turnOf({ env }: MemoryProcess): { taskId: string; turn: number }
   return JSON.parse(env.CONCIERGE_TURN ?? "{}") as { taskId: string; turn: number };
 }
 
-/** A turn whose worker has not taken the session into use may lose it: it was written too late, and fails for it. */
+/** A turn whose worker has not used the session yet may lose it: it was written too late, and fails for it. */
 function hasBegun(task: Task | undefined, turn: number): boolean {
   const begun: readonly Status[] = ["running", "finalizing"];
   return task?.turn === turn && begun.includes(task.state.status);

@@ -11,11 +11,10 @@ import {
   type WebhookDeps,
   type WorkMessage,
 } from "@concierge/core";
-import { createMemoryProvider } from "@concierge/provider";
-import { SandboxSessionManager } from "@concierge/sessions";
+import { createMemoryProvider } from "@concierge/core/testing";
 import { createMemoryStore } from "@concierge/store";
 import { topology } from "../../infra/topology.ts";
-import { noAgents } from "../fixtures/agents.ts";
+import { noAgents } from "../testing/agents.ts";
 import { type Classify, createEdge } from "./edge.ts";
 import type { Weather } from "./faults.ts";
 import { observeProvider, observeStore, overhearProvider, overhearReaper } from "./observe.ts";
@@ -30,17 +29,16 @@ import { verbs as coreVerbs, type Verbs } from "./verbs.ts";
 import { canary, type Watch } from "./watch.ts";
 
 export type AllDeps = LaunchDeps & EndingDeps & WebhookDeps;
-/** What stands between the core and the world; sessions are given out of it. */
-export type Ports = Omit<AllDeps, "sessions">;
+export type Ports = AllDeps;
 export type Role = "api" | "worker" | "timer" | "reaper";
 
-/** A deliberate bug: it stands between the core and its ports, or in the place of a verb. */
+/** A deliberate bug between the core and its ports, or instead of a verb. */
 export interface Mutant {
-  /** A table that does not keep to its contract. */
+  /** A table that breaks its contract. */
   table?: (store: Store) => Store;
   ports?: (deps: Ports, role: Role) => Ports;
   verbs?: Partial<Verbs>;
-  /** A runner that reads answers in another way. */
+  /** A runner that interprets responses differently. */
   classify?: Classify;
 }
 
@@ -53,7 +51,7 @@ export interface WorldOptions {
   config: Config;
   flags: AllFlags;
   mutant?: Mutant | undefined;
-  /** An invocation is over, and knows nothing any more but what it answered. */
+  /** An invocation has ended and only its response remains. */
   onEnd?: ((invocation: Actor, role: Role, answer: Answer<unknown>) => void) | undefined;
 }
 
@@ -63,10 +61,10 @@ export type World = ReturnType<typeof createWorld>;
 const instances: Record<Role, number> = { api: 3, worker: 3, timer: 2, reaper: 2 };
 const requestTimeoutMs = 15_000;
 
-/** The deadline of the part of the work that is under way. */
+/** The deadline of the current part of the work. */
 const partDeadlines = new AsyncLocalStorage<number>();
 
-/** The whole of Concierge in one thread: the real verbs, each port with the scheduler in front of it. */
+/** All of Concierge in one thread: the real verbs, with the scheduler in front of each port. */
 export function createWorld(options: WorldOptions) {
   const { scheduler, random, watch, weather, config, mutant } = options;
   const verbs: Verbs = { ...coreVerbs, ...mutant?.verbs };
@@ -115,7 +113,7 @@ export function createWorld(options: WorldOptions) {
       succeeds(
         invoke<unknown>("worker", nameOf(message), (deps) => {
           if (message.kind === "webhook") return verbs.deliverWebhook(deps, message);
-          return message.kind === "release" ? verbs.release(deps, message) : verbs.carryOut(deps, message);
+          return message.kind === "release" ? verbs.release(deps, message) : verbs.handleWork(deps, message);
         }),
       ),
   });
@@ -129,7 +127,7 @@ export function createWorld(options: WorldOptions) {
     handle: (timer) => succeeds(invoke("timer", timer.kind, (deps) => verbs.fireTimer(deps, timer))),
   });
 
-  /** What one invocation is given: each call a step of its own, by a clock of its own. */
+  /** What one invocation gets: each call is a step, by its own clock. */
   function depsFor(actor: Actor, role: Role, skewMs: number, callsUntil = Number.POSITIVE_INFINITY): AllDeps {
     const timeLeftMs = () => {
       const until = Math.min(callsUntil, partDeadlines.getStore() ?? Number.POSITIVE_INFINITY);
@@ -179,26 +177,18 @@ export function createWorld(options: WorldOptions) {
       limitTime: <T>(ms: number, work: () => Promise<T>) =>
         partDeadlines.run(scheduler.now() + Math.min(ms, timeLeftMs()), work),
     };
-    const given = mutant?.ports?.(deps, role) ?? deps;
-    let sessions: SandboxSessionManager | undefined;
-    return {
-      ...given,
-      get sessions() {
-        sessions ??= new SandboxSessionManager({ ...config, ...given, keepOnShutdown: true });
-        return sessions;
-      },
-    };
+    return mutant?.ports?.(deps, role) ?? deps;
   }
 
   const invocations = new Map<string, number>();
-  /** Numbered among its like, so that who was begun first has no say in another's name. */
+  /** Numbered by role and kind, so that the start order does not affect names. */
   const nextName = (role: Role, what: string, instance: string): string => {
     const number = (invocations.get(`${role} ${what}`) ?? 0) + 1;
     invocations.set(`${role} ${what}`, number);
     return `${instance}#${number} ${what}`;
   };
 
-  /** One invocation of a function. It never answers where it crashed. */
+  /** One invocation of a function. Never resolves if it crashed. */
   async function invoke<T>(
     role: Role,
     what: string,
@@ -209,7 +199,7 @@ export function createWorld(options: WorldOptions) {
     const actor = createActor(nextName(role, what, instance), () => scheduler.now() < dueBy);
     const callsUntil = role === "api" ? scheduler.now() + apiCallsMs : dueBy - reserveMs;
     const deps = depsFor(actor, role, skewOf(instance), callsUntil);
-    // It has limits of its own, not those of the work that asked for it.
+    // It has its own limits, not those of the work that requested it.
     const answer = await answerOf(partDeadlines.exit(() => verb(deps)));
     options.onEnd?.(actor, role, answer);
     return answer;
@@ -224,7 +214,7 @@ export function createWorld(options: WorldOptions) {
     }
   }
 
-  /** A call of the api from outside: lost on the way there, or on the way back, it has no answer. */
+  /** A request to the api from outside. No response if it was lost on the way there or back. */
   async function call<T>(
     actor: Actor,
     what: string,
@@ -274,7 +264,7 @@ export function createWorld(options: WorldOptions) {
   };
   const acknowledged: { taskId: string; turn: number; text: string }[] = [];
 
-  /** The schedule: every minute, while someone looks at the clock. */
+  /** The schedule: every minute. */
   function everyMinute(): void {
     scheduler.after(60_000, "the schedule", () => {
       everyMinute();
@@ -297,7 +287,7 @@ export function createWorld(options: WorldOptions) {
     remote,
     acknowledged,
     depsFor,
-    /** A sandbox whose time is over goes when it is over, not when someone next asks for it. */
+    /** An expired sandbox stops when its time is over, not when someone next asks for it. */
     expire: () => void rawProvider.list({ stage: config.stage }),
   };
 }

@@ -1,4 +1,4 @@
-/** `npm run smoke`: tries a deployed stage, and takes back the flags where it fails. */
+/** `npm run smoke`: tests a deployed stage, and restores the flags if it fails. */
 import { parseArgs } from "node:util";
 import { rollout } from "./rollout.ts";
 

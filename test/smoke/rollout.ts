@@ -1,22 +1,22 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AllFlags, allFlags, flagNames, isOnFor } from "@concierge/core";
-import { createClient } from "../fixtures/client.ts";
+import { createClient } from "../testing/client.ts";
 import { smoke } from "./smoke.ts";
 
 export interface RolloutOptions {
   url: string;
   apiKey: string;
-  /** What all five flags are set to before the test: `on`, `off` or a percentage. Absent: they stay as they are. */
+  /** The value of all five flags during the test: `on`, `off` or a percentage. Absent: unchanged. */
   to?: string | undefined;
-  /** How long the functions may go by flags they have read before. */
+  /** How long functions may use flags they read before. */
   settleMs: number;
   log: (line: string) => void;
   signal: AbortSignal;
 }
 
 /**
- * Sets the flags, then tries the deployed stage as a user who has the five mechanisms and as one who has not. When
- * that fails, or is interrupted, the flags are put back to what they were. True when all is well.
+ * Sets the flags, then tests the deployed stage as a user with the five mechanisms and as one without. If that fails or
+ * is interrupted, the flags are restored. True if everything passed.
  */
 export async function rollout(options: RolloutOptions): Promise<boolean> {
   const { to, settleMs, log, signal } = options;
@@ -41,10 +41,10 @@ export async function rollout(options: RolloutOptions): Promise<boolean> {
   }
 }
 
-/** One for whom each flag is on, and one for whom each is off, where there are any. */
+/** A user for whom each flag is on, and one for whom each is off, if there are any. */
 export function usersFor(flags: AllFlags): string[] {
   const wanted = [true, false].filter((on) => flagNames.every((name) => flags[name] !== (on ? "off" : "on")));
-  // Flags that are partly on and partly off: whoever comes is as good as another.
+  // Some flags are on and some off: any user will do.
   if (wanted.length === 0) return ["smoke"];
   return wanted.map((on) => findUser(flags, on));
 }
@@ -59,5 +59,5 @@ function findUser(flags: AllFlags, on: boolean): string {
   );
 }
 
-/** At one in a hundred for each of five flags nobody is found; at one in ten it takes a hundred thousand. */
+/** At 1 % for each of five flags no user is found; at 10 % it takes a hundred thousand. */
 const usersTried = 1_000_000;

@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { type AllFlags, allFlags, flagNames, isOnFor } from "@concierge/core";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { type Concierge, startConcierge } from "../fixtures/stack.ts";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 import { usersFor } from "./rollout.ts";
 
 let concierge: Concierge;
@@ -41,7 +41,7 @@ async function run(args: string[], env?: Record<string, string>) {
 
 const rollOut = (to: string) => ["--url", concierge.url, "--rollout", to, "--settle", "0"];
 
-it("tries a stage that is well, as it is, and leaves nothing behind", async () => {
+it("tests a healthy stage without changes, and leaves nothing behind", async () => {
   const { exitCode, out } = await run(["--url", concierge.url]);
   expect(out).toContain("stop, proven");
   expect(exitCode).toBe(0);
@@ -49,14 +49,14 @@ it("tries a stage that is well, as it is, and leaves nothing behind", async () =
   expect(await concierge.client.json("GET", "/v1/pool")).toMatchObject({ ready: 0, leased: 0 });
 });
 
-it("rolls out to a share of the users, tried as one who is in it and one who is not", async () => {
+it("rolls out to a share of users, tested as one inside and one outside", async () => {
   const { exitCode, out } = await run(rollOut("50%"));
   expect(exitCode, out).toBe(0);
   expect(await flags()).toEqual(allFlags("50%"));
   for (const userId of usersFor(allFlags("50%"))) expect(out).toContain(`${userId}: stop, proven`);
 });
 
-it("puts the flags back when the stage is not well, and fails", async () => {
+it("restores the flags and fails when the stage is not healthy", async () => {
   await concierge.client.json("PUT", "/v1/flags", allFlags("10%"));
   const effect = { type: "status", status: 400 };
   await concierge.control("POST", "/faults", { route: "createSandbox", count: 1000, effect });
@@ -67,7 +67,7 @@ it("puts the flags back when the stage is not well, and fails", async () => {
   expect(await flags()).toEqual(allFlags("10%"));
 });
 
-it("puts the flags back when it is interrupted", async () => {
+it("restores the flags when it is interrupted", async () => {
   const child = launch([...rollOut("50%").slice(0, -1), "60000"]);
   let out = "";
   for await (const chunk of child.stdout) {
@@ -91,7 +91,7 @@ it.each([
   expect(exitCode).toBe(2);
 });
 
-it("asks for the key, and takes it from the environment alone", async () => {
+it("requires the key, and reads it only from the environment", async () => {
   const { exitCode, out } = await run(["--url", concierge.url], {});
   expect(out).toContain("CONCIERGE_API_KEY must be set");
   expect(exitCode).toBe(2);

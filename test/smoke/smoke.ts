@@ -1,21 +1,21 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Client, createClient } from "../fixtures/client.ts";
+import { type Client, createClient } from "../testing/client.ts";
 
 const pollMs = 250;
-/** A cold sandbox takes seconds, and one made while the provider is busy takes many. */
+/** A cold sandbox takes seconds, and many if the provider is busy. */
 const stepMs = 120_000;
 
 export interface SmokeOptions {
   url: string;
-  /** An admin's: the test makes a user of its own, and takes it away again. */
+  /** An admin's key: the test creates its own user and removes it again. */
   apiKey: string;
   userId: string;
   log: (line: string) => void;
   signal: AbortSignal;
 }
 
-/** Starts a task, stops it, goes on with it, as a user would; throws at the first that is not as it should be. */
+/** Starts a task, stops it and continues it, as a user would. Throws at the first unexpected result. */
 export async function smoke({ url, apiKey, userId, log, signal }: SmokeOptions): Promise<void> {
   const admin = createClient({ url, apiKey });
   const { id: keyId, key } = (await admin.json("POST", "/v1/keys", { userId })) as {
@@ -50,7 +50,7 @@ export async function smoke({ url, apiKey, userId, log, signal }: SmokeOptions):
     });
     await step("its output", () => said(client, id, "and goes on", signal));
   } finally {
-    // What was made goes, whatever happened; that it could not go is not what is to be told.
+    // Clean up in any case; a failed cleanup must not hide the test's result.
     await client.request("DELETE", `/v1/sessions/${sessionKey}`).catch(() => {});
     await admin.request("DELETE", `/v1/keys/${keyId}`).catch(() => {});
   }

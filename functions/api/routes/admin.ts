@@ -1,20 +1,20 @@
 import { allFlagsSchema, type EndingDeps, flagsRequestSchema, putFlags, withFlags } from "@concierge/core";
-import { reap, reapReportSchema } from "@concierge/core/verbs";
+import { reap, reapReportSchema } from "@concierge/core/reaper/reap";
 import * as z from "zod/mini";
-import { requireAdmin } from "../admin.ts";
-import { createRoute, json, type Router, security } from "../router.ts";
+import { requireAdmin } from "../middleware/admin.ts";
+import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 
 const common = { security, tags: ["admin"] };
 
-/** As long as a caller may be expected to wait; the next sweep goes on. */
+/** Limits how long the caller waits. The next pass continues. */
 const reapMaxMs = 20_000;
 
 const getFlags = createRoute({
   ...common,
   method: "get",
   path: "/v1/flags",
-  summary: "The flags, as they are now",
-  responses: { 200: json(allFlagsSchema, "Every flag: on, off or a percentage of users") },
+  summary: "Get all flags",
+  responses: { 200: json(allFlagsSchema, "Every flag: on, off, or a percentage of users") },
   refuses: ["forbidden"],
 });
 
@@ -22,23 +22,25 @@ const changeFlags = createRoute({
   ...common,
   method: "put",
   path: "/v1/flags",
-  summary: "Switch mechanisms on, off, or on for a percentage of users; in force within ten seconds",
+  summary: "Change flags: on, off, or a percentage of users; effective within ten seconds",
   request: { body: { required: true, ...json(flagsRequestSchema, "The flags to change") } },
-  responses: { 200: json(allFlagsSchema, "Every flag") },
+  responses: { 200: json(allFlagsSchema, "All flags") },
   refuses: ["forbidden"],
 });
 
-const sweep = createRoute({
+const runReaper = createRoute({
   ...common,
   method: "post",
   path: "/v1/reap",
-  summary: "Sweep now, or only tell what a sweep would do",
-  request: { body: { required: false, ...json(z.strictObject({ dryRun: z.optional(z.boolean()) }), "How") } },
-  responses: { 200: json(reapReportSchema, "What was done") },
+  summary: "Run a reaper pass now, or report what it would do",
+  request: {
+    body: { required: false, ...json(z.strictObject({ dryRun: z.optional(z.boolean()) }), "Options") },
+  },
+  responses: { 200: json(reapReportSchema, "What the pass did") },
   refuses: ["forbidden"],
 });
 
-export function registerAdmin(app: Router, deps: EndingDeps): void {
+export function registerAdmin(app: DocumentedRouter, deps: EndingDeps): void {
   app.use("/v1/flags", requireAdmin);
   app.use("/v1/reap", requireAdmin);
 
@@ -50,7 +52,7 @@ export function registerAdmin(app: Router, deps: EndingDeps): void {
     return c.json(await flags(), 200);
   });
 
-  app.openapi(sweep, async (c) => {
+  app.openapi(runReaper, async (c) => {
     const { dryRun = false } = c.req.valid("json") ?? {};
     return c.json(await reap(deps, { dryRun, maxMs: reapMaxMs }), 200);
   });

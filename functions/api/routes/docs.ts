@@ -2,8 +2,8 @@ import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
 import type { Context } from "hono";
 import manifest from "../../package.json" with { type: "json" };
-import { describe, type Info } from "../document.ts";
-import type { Route, Router } from "../router.ts";
+import { createDocument, type Info } from "../openapi/document.ts";
+import type { DocumentedRouter, Route } from "../openapi/documented-router.ts";
 
 const page = `<!doctype html>
 <html lang="en">
@@ -23,7 +23,7 @@ const page = `<!doctype html>
 
 const startScript = `SwaggerUIBundle({ url: "/openapi.json", dom_id: "#swagger-ui", persistAuthorization: true });\n`;
 
-/** Where Swagger UI's files are. */
+/** The paths of Swagger UI's files. */
 export interface DocsFiles {
   css: string;
   script: string;
@@ -35,11 +35,13 @@ const info: Info = {
   description: "A serverless control plane for coding agents in sandboxes.",
 };
 
-/** The contract, made from the schemas the routes parse with, and a page to read it on and try it, with no network. */
-export function registerDocs(app: Router, files: DocsFiles, routes: () => Promise<readonly Route[]>): void {
-  app.get("/openapi.json", async (c) => {
-    return c.json(describe(info, await routes()));
-  });
+/** The OpenAPI document and interactive docs, which load nothing from other hosts. */
+export function registerDocs(
+  app: DocumentedRouter,
+  files: DocsFiles,
+  routes: () => Promise<readonly Route[]>,
+): void {
+  app.get("/openapi.json", async (c) => c.json(createDocument(info, await routes())));
   app.get("/docs", (c) => c.html(page));
   app.get("/docs/start.js", (c) =>
     c.body(startScript, 200, { "content-type": "text/javascript; charset=utf-8" }),

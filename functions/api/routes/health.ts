@@ -1,7 +1,7 @@
 import type { Deps } from "@concierge/core";
 import * as z from "zod/mini";
 import manifest from "../../package.json" with { type: "json" };
-import { createRoute, json, type Router } from "../router.ts";
+import { createRoute, type DocumentedRouter, json } from "../openapi/documented-router.ts";
 
 const healthSchema = z
   .object({ status: z.literal("ok"), version: z.string(), stage: z.string() })
@@ -10,11 +10,11 @@ const healthSchema = z
 const route = createRoute({
   method: "get",
   path: "/healthz",
-  summary: "Whether the api answers",
-  responses: { 200: json(healthSchema, "It does") },
+  summary: "Check that the API answers",
+  responses: { 200: json(healthSchema, "The API answers") },
 });
 
-export function registerHealth(app: Router, { config }: Deps): void {
+export function registerHealth(app: DocumentedRouter, { config }: Deps): void {
   app.openapi(route, (c) =>
     c.json({ status: "ok" as const, version: manifest.version, stage: config.stage }, 200),
   );

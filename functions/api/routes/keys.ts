@@ -1,8 +1,8 @@
 import { AppError, createKey, type Deps, type Key } from "@concierge/core";
 import * as z from "zod/mini";
-import { requireAdmin } from "../admin.ts";
+import { requireAdmin } from "../middleware/admin.ts";
+import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
-import { createRoute, json, type Router, security } from "../router.ts";
 
 const keyViewSchema = z
   .object({ id: z.string(), userId: z.string(), admin: z.boolean(), createdAt: z.iso.datetime() })
@@ -27,10 +27,11 @@ const create = createRoute({
   ...common,
   method: "post",
   path: "/v1/keys",
-  summary: "Make a key for a user; it is shown this once",
-  request: { body: { required: true, ...json(keyRequestSchema, "Whose key") } },
+  summary: "Create an API key for a user",
+  description: "The key is shown only in this answer; it is stored as a hash.",
+  request: { body: { required: true, ...json(keyRequestSchema, "The user") } },
   responses: {
-    201: json(newKeySchema, "The key"),
+    201: json(newKeySchema, "The new key"),
   },
   refuses: ["forbidden"],
 });
@@ -39,10 +40,10 @@ const list = createRoute({
   ...common,
   method: "get",
   path: "/v1/keys",
-  summary: "The keys, newest first, without their secrets",
+  summary: "List API keys, newest first, without their secrets",
   request: { query: pageQuery },
   responses: {
-    200: json(pageOf(keyViewSchema), "A page"),
+    200: json(pageOf(keyViewSchema), "A page of keys"),
   },
   refuses: ["invalid_cursor", "forbidden"],
 });
@@ -51,13 +52,13 @@ const remove = createRoute({
   ...common,
   method: "delete",
   path: "/v1/keys/{id}",
-  summary: "Take a key back",
+  summary: "Revoke an API key",
   request: { params: z.object({ id: z.string() }) },
-  responses: { 204: { description: "It is gone" } },
+  responses: { 204: { description: "The key is revoked" } },
   refuses: ["forbidden"],
 });
 
-export function registerKeys(app: Router, deps: Deps): void {
+export function registerKeys(app: DocumentedRouter, deps: Deps): void {
   app.use("/v1/keys/*", requireAdmin);
 
   app.openapi(create, async (c) => {
@@ -73,7 +74,7 @@ export function registerKeys(app: Router, deps: Deps): void {
 
   app.openapi(remove, async (c) => {
     const found = await deps.store.deleteKey(c.req.valid("param").id);
-    if (!found) throw new AppError("not_found", "There is no such key.");
+    if (!found) throw new AppError("not_found", "Key not found.");
     return c.body(null, 204);
   });
 }

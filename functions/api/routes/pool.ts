@@ -1,8 +1,10 @@
-import { baseViewSchema, costsSchema, type EndingDeps } from "@concierge/core";
-import { getBase, poolSchema, poolStats, readCosts, requestBase } from "@concierge/core/verbs";
+import { baseSnapshotViewSchema, costsSchema, type EndingDeps } from "@concierge/core";
+import { getBaseSnapshot, requestBaseSnapshot } from "@concierge/core/base-snapshot/build";
+import { poolSchema, poolStats } from "@concierge/core/capacity/stats";
+import { readCosts } from "@concierge/core/usage/usage";
 import * as z from "zod/mini";
-import { requireAdmin } from "../admin.ts";
-import { createRoute, json, type Router, security } from "../router.ts";
+import { requireAdmin } from "../middleware/admin.ts";
+import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 
 const common = { security, tags: ["pool"] };
 
@@ -10,15 +12,17 @@ const pool = createRoute({
   ...common,
   method: "get",
   path: "/v1/pool",
-  summary: "The pool of sandboxes, in numbers",
-  responses: { 200: json(poolSchema, "The numbers") },
+  summary: "Get numbers about the sandbox pool",
+  responses: { 200: json(poolSchema, "The pool") },
 });
 
 const costs = createRoute({
   ...common,
   method: "get",
   path: "/v1/costs",
-  summary: "What was used by day, and what a sandbox per message would have used; everyone's for admins",
+  summary: "Get usage and costs per day",
+  description:
+    "Includes what one sandbox per message would have cost. Admins see all users. Without `from` and `to`: the last seven days.",
   request: {
     query: z.strictObject({
       from: z.optional(z.iso.date()),
@@ -27,17 +31,17 @@ const costs = createRoute({
     }),
   },
   responses: {
-    200: json(costsSchema, "Day by day, newest last, the last seven where nothing is said"),
+    200: json(costsSchema, "One entry per day, oldest first"),
   },
   refuses: ["forbidden"],
 });
 
-const seeBase = createRoute({
+const getBase = createRoute({
   ...common,
   method: "get",
   path: "/v1/snapshot",
-  summary: "The base snapshot that new sandboxes are made from",
-  responses: { 200: json(baseViewSchema, "As it is now") },
+  summary: "Get the base snapshot, from which new sandboxes are created",
+  responses: { 200: json(baseSnapshotViewSchema, "The base snapshot") },
   refuses: ["forbidden"],
 });
 
@@ -45,19 +49,19 @@ const rebuildBase = createRoute({
   ...common,
   method: "post",
   path: "/v1/snapshot",
-  summary: "Build the base snapshot anew",
-  responses: { 202: json(baseViewSchema, "It is on its way") },
+  summary: "Rebuild the base snapshot",
+  responses: { 202: json(baseSnapshotViewSchema, "The build is queued") },
   refuses: ["forbidden"],
 });
 
-export function registerPool(app: Router, deps: EndingDeps): void {
+export function registerPool(app: DocumentedRouter, deps: EndingDeps): void {
   app.use("/v1/snapshot", requireAdmin);
 
   app.openapi(pool, async (c) => c.json(await poolStats(deps), 200));
 
   app.openapi(costs, async (c) => c.json(await readCosts(deps, c.get("caller"), c.req.valid("query")), 200));
 
-  app.openapi(seeBase, async (c) => c.json(await getBase(deps), 200));
+  app.openapi(getBase, async (c) => c.json(await getBaseSnapshot(deps), 200));
 
-  app.openapi(rebuildBase, async (c) => c.json(await requestBase(deps), 202));
+  app.openapi(rebuildBase, async (c) => c.json(await requestBaseSnapshot(deps), 202));
 }

@@ -1,23 +1,19 @@
-import {
-  type Deps,
-  type EndingDeps,
-  limits,
-  type SessionDeps,
-  sessionKeySchema,
-  withoutNul,
-} from "@concierge/core";
+import { type Deps, type EndingDeps, limits, sessionKeySchema, withoutNul } from "@concierge/core";
+import { exec as runCommand } from "@concierge/core/session/exec";
+import { extendSession } from "@concierge/core/session/extend";
+import { checkHealth } from "@concierge/core/session/prepare";
 import {
   deleteSession,
   getSession,
   listSessions,
   requestSession,
   resetSession,
-  sessionViewSchema,
   showSession,
-} from "@concierge/core/verbs";
+} from "@concierge/core/session/verbs";
+import { sessionViewSchema } from "@concierge/core/session/view";
 import * as z from "zod/mini";
-import { pageOf, pageQuery, parsePlaceCursor, placeCursor } from "../paging.ts";
-import { createRoute, json, type Router, security } from "../router.ts";
+import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
+import { formatNameCursor, pageOf, pageQuery, parseNameCursor } from "../paging.ts";
 
 const common = { security, tags: ["sessions"] };
 const params = z.object({ key: sessionKeySchema });
@@ -37,7 +33,7 @@ const execRequestSchema = z
         )
         .check(
           z.refine((env) => Object.keys(env).length <= limits.envMaxNames, {
-            error: `must have ${limits.envMaxNames} names at the most`,
+            error: `must have ${limits.envMaxNames} names at most`,
           }),
         ),
     ),
@@ -47,14 +43,14 @@ const execRequestSchema = z
 
 const execResultSchema = z
   .object({
-    /** None where its time was over and it was killed. */
+    /** Null if the command was killed at its timeout. */
     exitCode: z.nullable(z.int()),
     stdout: z.string(),
     stderr: z.string(),
     durationMs: z.int(),
     timedOut: z.boolean(),
     truncated: z.boolean(),
-    /** A stop of the session's turn ended it. */
+    /** A stop of the session's turn killed the command. */
     stopped: z.optional(z.literal(true)),
   })
   .register(z.globalRegistry, { id: "ExecResult" });
@@ -63,11 +59,11 @@ const prepare = createRoute({
   ...common,
   method: "put",
   path: "/v1/sessions/{key}",
-  summary: "Get or create a session, and have its sandbox made ready",
+  summary: "Get or create a session and prepare its sandbox",
   request: { params },
   responses: {
-    200: json(sessionViewSchema, "It is ready"),
-    202: json(sessionViewSchema, "It is on its way"),
+    200: json(sessionViewSchema, "The sandbox is ready"),
+    202: json(sessionViewSchema, "The sandbox is being prepared"),
   },
   refuses: ["no_room"],
 });
@@ -76,10 +72,10 @@ const list = createRoute({
   ...common,
   method: "get",
   path: "/v1/sessions",
-  summary: "Your sessions, newest first; with `probe` each one's sandbox is asked how it is",
+  summary: "List your sessions, newest first; `probe` checks each sandbox's health",
   request: { query: z.extend(pageQuery, { probe }) },
   responses: {
-    200: json(pageOf(sessionViewSchema), "A page"),
+    200: json(pageOf(sessionViewSchema), "A page of sessions"),
   },
   refuses: ["invalid_cursor"],
 });
@@ -88,7 +84,7 @@ const get = createRoute({
   ...common,
   method: "get",
   path: "/v1/sessions/{key}",
-  summary: "A session; with `probe` its sandbox is asked how it is",
+  summary: "Get a session; `probe` checks its sandbox's health",
   request: { params, query: z.strictObject({ probe }) },
   responses: {
     200: json(sessionViewSchema, "The session"),
@@ -99,13 +95,15 @@ const extend = createRoute({
   ...common,
   method: "post",
   path: "/v1/sessions/{key}/extend",
-  summary:
-    "Push its sandbox's expiry out, as far as the plan lets it, and keep it for so long though it is idle",
+  summary: "Extend the sandbox's expiry, within the plan's limit, and keep it for that time even if idle",
   request: {
     params,
     body: {
       required: true,
-      ...json(z.strictObject({ durationMs: z.int().check(z.minimum(1000), z.maximum(dayMs)) }), "How far"),
+      ...json(
+        z.strictObject({ durationMs: z.int().check(z.minimum(1000), z.maximum(dayMs)) }),
+        "By how long",
+      ),
     },
   },
   responses: {
@@ -118,7 +116,7 @@ const reset = createRoute({
   ...common,
   method: "post",
   path: "/v1/sessions/{key}/reset",
-  summary: "A fresh conversation with the agent, in the same sandbox",
+  summary: "Start a new conversation with the agent in the same sandbox",
   request: { params },
   responses: {
     200: json(sessionViewSchema, "The session"),
@@ -130,12 +128,12 @@ const exec = createRoute({
   ...common,
   method: "post",
   path: "/v1/sessions/{key}/exec",
-  summary: "Run a command in its sandbox, and wait for it; where there is none that can be used, one is made",
+  summary: "Run a command in the session's sandbox and wait for it; creates a sandbox if needed",
   description:
-    "A stop of the session's turn ends every process that began with that turn or later, this command included. The answer then has the exit code of a signal (137 or 143) and `stopped: true`.",
-  request: { params, body: { required: true, ...json(execRequestSchema, "What to run") } },
+    "A stop of the session's turn kills every process that started with that turn or later, including this command. The answer then has the exit code of a signal (137 or 143) and `stopped: true`.",
+  request: { params, body: { required: true, ...json(execRequestSchema, "The command") } },
   responses: {
-    200: json(execResultSchema, "It ended, or was killed when its time was over"),
+    200: json(execResultSchema, "The command ended or was killed at its timeout"),
   },
   refuses: ["session_not_ready", "no_room", "provider_unavailable"],
 });
@@ -144,15 +142,15 @@ const remove = createRoute({
   ...common,
   method: "delete",
   path: "/v1/sessions/{key}",
-  summary: "Delete a session; its sandbox is gone",
+  summary: "Delete a session and its sandbox",
   request: { params },
   responses: {
-    204: { description: "It is gone" },
+    204: { description: "The session is deleted" },
   },
   refuses: ["session_busy", "provider_unavailable"],
 });
 
-export function registerSessions(app: Router, deps: EndingDeps & SessionDeps): void {
+export function registerSessions(app: DocumentedRouter, deps: EndingDeps): void {
   app.openapi(prepare, async (c) => {
     const { session, health } = await requestSession(deps, nameIn(c));
     const view = await showSession(deps, session, session.sandbox ? health : undefined);
@@ -161,21 +159,21 @@ export function registerSessions(app: Router, deps: EndingDeps & SessionDeps): v
 
   app.openapi(list, async (c) => {
     const { limit, cursor, probe } = c.req.valid("query");
-    const options = { limit, probe: probe === "true", ...parsePlaceCursor(cursor) };
+    const options = { limit, probe: probe === "true", ...parseNameCursor(cursor) };
     const { items, next } = await listSessions(deps, c.get("caller").userId, options);
-    return c.json({ items, cursor: placeCursor(next) }, 200);
+    return c.json({ items, cursor: formatNameCursor(next) }, 200);
   });
 
   app.openapi(get, async (c) => {
     const session = await getSession(deps, nameIn(c));
-    const isAsked = c.req.valid("query").probe === "true";
-    const health = isAsked ? await deps.sessions.checkHealth(nameIn(c)) : undefined;
+    const isProbed = c.req.valid("query").probe === "true";
+    const health = isProbed ? await checkHealth(deps, nameIn(c)) : undefined;
     return c.json(await showSession(deps, session, health), 200);
   });
 
   app.openapi(extend, async (c) => {
     await getSession(deps, nameIn(c));
-    const session = await deps.sessions.extendSession(nameIn(c), c.req.valid("json").durationMs);
+    const session = await extendSession(deps, nameIn(c), c.req.valid("json").durationMs);
     return c.json(await showSession(deps, session), 200);
   });
 
@@ -187,7 +185,7 @@ export function registerSessions(app: Router, deps: EndingDeps & SessionDeps): v
     const { command: cmd, args = [], timeoutMs = limits.execTimeoutMs, ...rest } = c.req.valid("json");
     const from = deps.clock.now();
     const execution = { cmd, args, timeoutMs, maxBytes: limits.execMaxBytes, ...rest };
-    const result = await deps.sessions.exec(nameIn(c), execution, { mustExist: true });
+    const result = await runCommand(deps, nameIn(c), execution, { mustExist: true });
     const durationMs = deps.clock.now() - from;
     const stopped = wasSignalled(result) && (await wasTurnStopped(deps, nameIn(c), from));
     return c.json(
@@ -202,7 +200,7 @@ export function registerSessions(app: Router, deps: EndingDeps & SessionDeps): v
   });
 }
 
-/** As a shell tells of SIGKILL and SIGTERM. */
+/** The exit codes of SIGKILL and SIGTERM. */
 function wasSignalled({ exitCode }: { exitCode: number | null }): boolean {
   return exitCode === 137 || exitCode === 143;
 }
@@ -222,7 +220,7 @@ async function wasTurnStopped(
   return stopping !== undefined && stopping.turn === task.turn && last !== undefined && last.at >= from;
 }
 
-/** Whose session it is comes from the key; another's of the same name is another session. */
+/** A session is named by its owner and its key, so users can use the same session key. */
 function nameIn(c: {
   get(name: "caller"): { userId: string };
   req: { valid(part: "param"): { key: string } };

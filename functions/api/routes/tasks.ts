@@ -11,14 +11,12 @@ import {
   taskViewSchema,
   waitForTask,
 } from "@concierge/core";
-import type { Follow } from "@concierge/core/events";
+import type { Follow } from "@concierge/core/events/follow";
 import * as z from "zod/mini";
+import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 import { pageOf, pageQuery, parseIdCursor, wholeNumber } from "../paging.ts";
-import { createRoute, json, type Router, security } from "../router.ts";
 
-/** Whoever only asks for a task loads nothing that changes one, and nothing that reads what it has said. */
-const loadVerbs = () => import("../task-verbs.ts");
-const loadEvents = () => import("../task-events.ts");
+// Verbs and event readers are imported on first use, so that a cold start that only reads a task loads neither.
 
 const common = { security, tags: ["tasks"] };
 const params = z.object({ id: z.string() });
@@ -36,10 +34,10 @@ const startRoute = createRoute({
   summary: "Start a task",
   request: {
     headers: idempotencyHeaders,
-    body: { required: true, ...json(startRequestSchema, "What to do") },
+    body: { required: true, ...json(startRequestSchema, "The task") },
   },
   responses: {
-    202: { ...json(taskViewSchema, "It is on its way"), headers: z.object({ location: z.string() }) },
+    202: { ...json(taskViewSchema, "The task is queued"), headers: z.object({ location: z.string() }) },
   },
   refuses: ["session_busy", "idempotency_conflict", "no_room"],
 });
@@ -48,7 +46,7 @@ const listRoute = createRoute({
   ...common,
   method: "get",
   path: "/v1/tasks",
-  summary: "Your tasks, newest first",
+  summary: "List your tasks, newest first",
   request: {
     query: z.extend(pageQuery, {
       status: z.optional(z.enum(statuses)),
@@ -56,7 +54,7 @@ const listRoute = createRoute({
     }),
   },
   responses: {
-    200: json(pageOf(taskViewSchema), "A page"),
+    200: json(pageOf(taskViewSchema), "A page of tasks"),
   },
   refuses: ["invalid_cursor"],
 });
@@ -65,7 +63,7 @@ const getRoute = createRoute({
   ...common,
   method: "get",
   path: "/v1/tasks/{id}",
-  summary: "A task; with `waitMs`, once its turn has ended or the time is over",
+  summary: "Get a task; `waitMs` waits up to that long for its turn to end",
   request: {
     params,
     query: z.strictObject({
@@ -81,13 +79,13 @@ const stopRoute = createRoute({
   ...common,
   method: "post",
   path: "/v1/tasks/{id}/stop",
-  summary: "Stop a task; what is stopped is proven dead",
+  summary: "Stop a task and prove that its processes are dead",
   description:
-    "Ends every process in the sandbox that began with the turn or later. That includes commands run by `exec` in the same session meanwhile; their answer says `stopped: true`.",
+    "Kills every process in the sandbox that started with the turn or later. That includes commands run by `exec` in the same session; their answer has `stopped: true`.",
   request: { params },
   responses: {
-    200: json(taskViewSchema, "It has ended"),
-    202: json(taskViewSchema, "It is being stopped; the proof is still out"),
+    200: json(taskViewSchema, "The task has ended"),
+    202: json(taskViewSchema, "The task is stopping; the proof is pending"),
   },
   refuses: ["finalizing"],
 });
@@ -96,14 +94,14 @@ const continueRoute = createRoute({
   ...common,
   method: "post",
   path: "/v1/tasks/{id}/continue",
-  summary: "Go on with a task whose turn has ended",
+  summary: "Continue a task whose turn has ended",
   request: {
     params,
     headers: idempotencyHeaders,
-    body: { required: true, ...json(continueRequestSchema, "What next") },
+    body: { required: true, ...json(continueRequestSchema, "The next prompt") },
   },
   responses: {
-    202: json(taskViewSchema, "It is on its way"),
+    202: json(taskViewSchema, "The next turn is queued"),
   },
   refuses: ["task_active", "session_busy", "turn_limit", "idempotency_conflict", "no_room"],
 });
@@ -112,8 +110,7 @@ const eventsRoute = createRoute({
   ...common,
   method: "get",
   path: "/v1/tasks/{id}/events",
-  summary:
-    "What happened after a cursor: a page, or with `Accept: text/event-stream` a stream that ends with the task",
+  summary: "Get a page of events after a cursor, or with `Accept: text/event-stream` a stream",
   request: {
     params,
     query: z.strictObject({ after: z.optional(z.string()) }),
@@ -121,13 +118,13 @@ const eventsRoute = createRoute({
   },
   responses: {
     200: {
-      description: "Events; in a stream each is a message whose id is its cursor",
+      description: "Events. In a stream, the id of each message is its cursor",
       content: {
         "application/json": { schema: z.object({ items: z.array(eventSchema), cursor: z.string() }) },
         "text/event-stream": { schema: z.string() },
       },
     },
-    204: { description: "The stream's task has ended, and there is nothing after that cursor" },
+    204: { description: "The task has ended and the stream has no more events" },
   },
   refuses: ["invalid_cursor"],
 });
@@ -136,7 +133,7 @@ const outputRoute = createRoute({
   ...common,
   method: "get",
   path: "/v1/tasks/{id}/output",
-  summary: "All output, or one turn's, byte for byte",
+  summary: "Get the raw output of all turns, or of one",
   request: {
     params,
     query: z.strictObject({ turn: z.optional(wholeNumber(1, 999_999)) }),
@@ -146,10 +143,10 @@ const outputRoute = createRoute({
   },
 });
 
-export function registerTasks(app: Router, deps: EndingDeps): void {
+export function registerTasks(app: DocumentedRouter, deps: EndingDeps): void {
   app.openapi(startRoute, async (c) => {
     const { userId } = c.get("caller");
-    const { start } = await loadVerbs();
+    const { start } = await import("@concierge/core/task/start");
     const task = await start(deps, userId, c.req.valid("json"), c.req.valid("header")["idempotency-key"]);
     return c.json(await showTask(deps.store, task), 202, { location: `/v1/tasks/${task.id}` });
   });
@@ -177,7 +174,7 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
   });
 
   app.openapi(stopRoute, async (c) => {
-    const { stop } = await loadVerbs();
+    const { stop } = await import("@concierge/core/task/stop");
     const task = await stop(deps, c.get("caller").userId, c.req.valid("param").id);
     return c.json(await showTask(deps.store, task), isTerminal(task.state.status) ? 200 : 202);
   });
@@ -185,28 +182,31 @@ export function registerTasks(app: Router, deps: EndingDeps): void {
   app.openapi(continueRoute, async (c) => {
     const { userId } = c.get("caller");
     const key = c.req.valid("header")["idempotency-key"];
-    const { continueTask } = await loadVerbs();
+    const { continueTask } = await import("@concierge/core/task/continue");
     const task = await continueTask(deps, userId, c.req.valid("param").id, c.req.valid("json"), key);
     return c.json(await showTask(deps.store, task), 202);
   });
 
   let follow: Follow | undefined;
   app.openapi(eventsRoute, async (c) => {
-    const { createFollower, parseCursor, readEvents, sendEvents } = await loadEvents();
-    follow ??= createFollower(deps);
     const task = await getTask(deps, c.get("caller").userId, c.req.valid("param").id);
     if (c.req.header("accept")?.includes("text/event-stream")) {
+      const { createFollower } = await import("@concierge/core/events/follow");
+      const { sendEvents } = await import("../event-stream.ts");
+      follow ??= createFollower(deps);
       const after = c.req.header("last-event-id") ?? c.req.valid("query").after ?? "";
       return (await sendEvents(c, { deps, follow }, task, after)) as never;
     }
+    const { parseCursor } = await import("@concierge/core/events/cursor");
+    const { readEvents } = await import("@concierge/core/events/read");
     const { items, cursor } = await readEvents(deps, task, parseCursor(c.req.valid("query").after));
     return c.json({ items, cursor }, 200);
   });
 
   app.openapi(outputRoute, async (c) => {
     const task = await getTask(deps, c.get("caller").userId, c.req.valid("param").id);
-    const { readOutput } = await loadEvents();
-    // Read as fast as the client reads. What fails in the middle cuts the answer: it must not look whole.
+    const { readOutput } = await import("@concierge/core/events/read");
+    // Reads as fast as the client. An error in the middle breaks the connection, so that a partial answer does not look complete.
     const chunks = ReadableStream.from(readOutput(deps, task, c.req.valid("query").turn));
     return c.body(chunks as ReadableStream, 200, { "content-type": "text/plain; charset=utf-8" });
   });

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { allFlags, createFlagReader, isOnFor } from "./index.ts";
+import { allFlags, createFlagReader, isOnFor } from "./flags.ts";
 
 describe("a percentage of users", () => {
   const users = Array.from({ length: 2000 }, (_, i) => `user-${i}`);
   const among = (value: string) => users.filter((user) => isOnFor(value, "ENABLE_HEALTH_PROBE", user));
 
-  it("is about that many, the same ones each time, and those of a smaller one are among those of a larger", () => {
+  it("selects about that many, always the same ones, and a larger one includes a smaller one", () => {
     const [tenth, half] = [among("10%"), among("50%")];
     expect(tenth.length / users.length).toBeCloseTo(0.1, 1);
     expect(half.length / users.length).toBeCloseTo(0.5, 1);
@@ -17,14 +17,14 @@ describe("a percentage of users", () => {
     expect(among("off")).toEqual([]);
   });
 
-  it("draws others for another flag", () => {
+  it("selects other users for another flag", () => {
     const others = users.filter((user) => isOnFor("10%", "ENABLE_DB_BACKED_STOP", user));
     expect(others).not.toEqual(among("10%"));
   });
 });
 
 describe("the flags that are read", () => {
-  it("are at most ten seconds old, and the table's word goes before the start values", async () => {
+  it("are at most ten seconds old, and stored values override start values", async () => {
     let now = 0;
     let reads = 0;
     let stored = {};

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 
-/** The five mechanisms that can be switched without a deploy, by the name of the variable with their start value. */
+/** The mechanisms that can be switched without a deploy, named after the variables with their start values. */
 export const flagNames = [
   "ENABLE_DB_BACKED_STOP",
   "ENABLE_CANCELLATION_CHECKS",
@@ -11,28 +11,26 @@ export const flagNames = [
 
 export type FlagName = (typeof flagNames)[number];
 
-/** For everyone, for nobody, or for a share of the users: as it is kept and shown. */
+/** As stored and shown: on, off, or a percentage of users. */
 export const flagValueSchema = z.string().check(z.regex(/^(on|off|(100|[1-9]?\d)%)$/));
 
 const share = /^(true|false|on|off|(100|[1-9]?\d)%)$/;
 const what = { error: "takes true, false or a percentage such as 10%" };
 
-/** As a variable says it. */
+/** As given in a variable. */
 export const flagVariableSchema = z.lazy(() =>
   z.pipe(z.string().check(z.regex(share, what)), z.transform<string, string>(toValue)),
 );
 
-/** As a request may say it. */
+/** As given in a request. */
 const flagRequestSchema = z.lazy(() =>
   z.pipe(z.union([z.boolean(), z.string().check(z.regex(share))], what), z.transform(toValue)),
 );
 
-/** Every flag, each with a value. */
 export const allFlagsSchema = z
   .lazy(() => z.strictObject(each(flagValueSchema)))
   .register(z.globalRegistry, { id: "Flags" });
 
-/** A change of some. */
 export const flagsRequestSchema = z
   .lazy(() => z.partial(z.strictObject(each(flagRequestSchema))))
   .register(z.globalRegistry, { id: "FlagsRequest" });

@@ -7,7 +7,7 @@ const root = new URL("../../../", import.meta.url);
 const names = Object.keys(catalogue) as MetricName[];
 const definitions: Record<string, MetricDefinition> = catalogue;
 
-/** Every `count("name"` and `count(`name_${…}`` of the code that runs, as a pattern. */
+/** Every `count("name"` and `count(`name_${…}`` in the code, as a pattern. */
 function countedIn(files: readonly string[]): RegExp[] {
   return files.flatMap((file) => {
     const calls = readFileSync(new URL(file, root), "utf8").matchAll(/\.count\(\s*(?:"([^"]+)"|`([^`]+)`)/g);
@@ -23,18 +23,18 @@ const sources = globSync(["packages/{core,sessions}/**/*.ts", "functions/**/*.ts
 );
 
 describe("the catalogue", () => {
-  it("holds nothing that is counted nowhere", () => {
+  it("contains no metric that is never counted", () => {
     const counted = countedIn(sources);
     expect(sources.length).toBeGreaterThan(50);
     expect(names.filter((name) => !counted.some((pattern) => pattern.test(name)))).toEqual([]);
   });
 
-  it("holds everything that is counted", () => {
+  it("contains every metric that is counted", () => {
     const counted = countedIn(sources);
     expect(counted.filter((pattern) => !names.some((name) => pattern.test(name)))).toEqual([]);
   });
 
-  it("names each thing once, in snake case, with what it says", () => {
+  it("names each metric once, in snake case, with a description", () => {
     for (const name of names) expect(name).toMatch(/^[a-z]+(_[a-z]+)*$/);
     expect(new Set(names.map((name) => definitions[name]?.says)).size).toBe(names.length);
   });
@@ -47,7 +47,7 @@ describe("a target", () => {
     ),
   );
 
-  it.each(terms)("of %s is of a metric that there is, by a value that it has: %o", (_, { metric, is }) => {
+  it.each(terms)("of %s uses an existing metric and dimension value: %o", (_, { metric, is }) => {
     expect(definitions[metric]).toBeDefined();
     if (is !== undefined) expect(definitions[metric]?.by?.values).toContain(is);
   });

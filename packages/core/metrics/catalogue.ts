@@ -1,10 +1,10 @@
 import { timerKinds } from "../ports.ts";
 import { origins, taskErrorCodes } from "../task/schema.ts";
 
-/** What a metric is by: CloudWatch keeps each value apart, beside the sum of all. */
+/** A metric's dimension. CloudWatch keeps each value separately, and their sum. */
 interface Dimension {
   name: string;
-  /** None where they are not known here: the steps of getting a room name themselves. */
+  /** Undefined if the values are not known in advance, such as step names. */
   values: readonly string[] | undefined;
 }
 
@@ -18,12 +18,12 @@ const reasons = ["gone", "released", "max_life"] as const;
 const tried = ["done", "failed"] as const;
 const queueFunctions = ["Worker", "Timer", "Webhook"] as const;
 
-/** Everything that is counted, once: its unit, what it says, and what it is by. */
+/** Every metric: unit, meaning and dimension. */
 export const catalogue = {
   // Task: creation, execution, completion.
   turn_queued: {
     unit: "Count",
-    says: "Turns asked for",
+    says: "Turns requested",
     by: { name: "verb", values: ["start", "continue"] },
   },
   turn_ended: {
@@ -31,13 +31,13 @@ export const catalogue = {
     says: "Turns that ended",
     by: { name: "outcome", values: ["succeeded", ...taskErrorCodes] },
   },
-  queued_ms: { unit: "Milliseconds", says: "From the request to the worker that took the turn" },
+  queued_ms: { unit: "Milliseconds", says: "From the request to the worker's claim" },
   provision_ms: { unit: "Milliseconds", says: "From the worker's claim to the running agent" },
-  agent_ms: { unit: "Milliseconds", says: "From the running agent to the turn's end, the push not counted" },
-  turn_ms: { unit: "Milliseconds", says: "From the request to the turn's end: what the user waits" },
+  agent_ms: { unit: "Milliseconds", says: "From the running agent to the turn's end, without the push" },
+  turn_ms: { unit: "Milliseconds", says: "From the request to the turn's end: how long the user waits" },
   turn_continued: {
     unit: "Count",
-    says: "Turns that were not the first, with what the ones before had left, or without",
+    says: "Continued turns, by whether the context was kept",
     by: { name: "context", values: ["kept", "lost"] },
   },
 
@@ -47,138 +47,141 @@ export const catalogue = {
     says: "Turns that got their sandbox",
     by: { name: "origin", values: origins },
   },
-  room_ms: { unit: "Milliseconds", says: "What getting it took", by: { name: "origin", values: origins } },
+  room_ms: { unit: "Milliseconds", says: "Time to acquire it", by: { name: "origin", values: origins } },
   room_step_ms: {
     unit: "Milliseconds",
-    says: "What each step of it took",
+    says: "Time of each step",
     by: { name: "step", values: undefined },
   },
   room_idle_ms: {
     unit: "Milliseconds",
-    says: "How long a sandbox was kept for nobody, until it was used again or given up",
+    says: "How long a sandbox was idle until it was used again or released",
     by: { name: "fate", values: ["used", "released"] },
   },
   room_replaced: {
     unit: "Count",
-    says: "Turns that got another sandbox than the session had",
+    says: "Turns that got a different sandbox than the session had",
     by: { name: "reason", values: reasons },
   },
-  room_refused: { unit: "Count", says: "Requests refused because every sandbox was in use" },
-  room_released: { unit: "Count", says: "Sandboxes given up" },
-  health_healthy: { unit: "Count", says: "Looks at a sandbox that found it well" },
-  health_resumable: { unit: "Count", says: "Looks that found it stopped, its files kept" },
-  health_gone: { unit: "Count", says: "Looks that found it gone" },
-  health_unknown: { unit: "Count", says: "Looks that the provider did not answer" },
+  room_refused: { unit: "Count", says: "Requests refused because all sandboxes were in use" },
+  room_released: { unit: "Count", says: "Sandboxes released" },
+  health_healthy: { unit: "Count", says: "Probes that found a healthy sandbox" },
+  health_resumable: { unit: "Count", says: "Probes that found a stopped sandbox with its files" },
+  health_gone: { unit: "Count", says: "Probes that found no sandbox" },
+  health_unknown: { unit: "Count", says: "Probes without an answer" },
   recreated: {
     unit: "Count",
-    says: "Tries to replace a sandbox that was gone",
+    says: "Attempts to replace a lost sandbox",
     by: { name: "outcome", values: tried },
   },
   resumed: {
     unit: "Count",
-    says: "Tries to resume a sandbox that was stopped",
+    says: "Attempts to resume a stopped sandbox",
     by: { name: "outcome", values: tried },
   },
-  reinstall_loop: { unit: "Count", says: "Turns whose new sandbox was gone again and again" },
+  reinstall_loop: { unit: "Count", says: "Turns whose new sandbox was lost repeatedly" },
 
   // Stop: request, lookup, termination, confirmation.
-  stop_requested: { unit: "Count", says: "Stops asked for by users" },
+  stop_requested: { unit: "Count", says: "Stops requested by users" },
   stop_begun: {
     unit: "Count",
-    says: "Turns that were told to end: from here no push is granted",
+    says: "Turns recorded as ending: from here on no push is granted",
     by: { name: "cause", values: taskErrorCodes },
   },
   stop_lookup_ms: {
     unit: "Milliseconds",
-    says: "From a user's stop to the record that says what is to be ended",
+    says: "From a user's stop to the record of it",
   },
   stop_proven: {
     unit: "Count",
-    says: "Turns whose death was proven",
+    says: "Turns proven dead",
     by: { name: "cause", values: taskErrorCodes },
   },
   stop_unproven: {
     unit: "Count",
-    says: "Tries to prove a death that failed; each is made again",
+    says: "Failed attempts to prove a death; each is retried",
     by: { name: "cause", values: taskErrorCodes },
   },
   stop_ms: {
     unit: "Milliseconds",
-    says: "From the record that says so to the proof",
+    says: "From the record of the stop to the proof",
     by: { name: "cause", values: taskErrorCodes },
   },
   cancellation_told: {
     unit: "Count",
-    says: "Runners told to stop by the answer to their own call",
+    says: "Runners told to stop in the response to their own request",
     by: { name: "reason", values: ["stopping", "ended", "superseded", "unknown"] },
   },
   cancellation_told_ms: {
     unit: "Milliseconds",
-    says: "From the stop's record to the runner that heard of it by its own call",
+    says: "From the record of the stop to the response that told the runner",
   },
-  push_granted: { unit: "Count", says: "Pushes that were granted" },
+  push_granted: { unit: "Count", says: "Pushes granted" },
   push_refused: {
     unit: "Count",
-    says: "Pushes that were refused, because the turn was ending, over or late",
+    says: "Pushes refused because the turn was ending, ended or late",
   },
   push_unexpected: {
     unit: "Count",
-    says: "Pushes reported that were never granted, by what the turn was at",
+    says: "Pushes reported without a grant, by the turn's status",
     by: { name: "after", values: ["stopped", "timed_out", "other"] },
   },
 
   // Timeouts, and who enforces them.
-  timeout_ended: { unit: "Count", says: "Turns found past their deadline" },
+  timeout_ended: { unit: "Count", says: "Turns past their deadline" },
   silence_asked: {
     unit: "Count",
-    says: "Silent turns whose sandbox was asked before they were ended",
+    says: "Silent turns whose sandbox was asked before ending them",
     by: { name: "found", values: ["silent", "alive", "lost", "no_answer", "runner_lost"] },
   },
   stuck_late_ms: {
     unit: "Milliseconds",
-    says: "From when an agent counted as silent to the record that ends its turn",
+    says: "From the moment an agent counted as silent to the record that ends its turn",
   },
   timer_late_ms: {
     unit: "Milliseconds",
-    says: "How late a timer acted, by the deadline that is stored",
+    says: "How late a timer acted, compared with the stored deadline",
     by: { name: "kind", values: timerKinds },
   },
-  reap_ms: { unit: "Milliseconds", says: "What a sweep took; none is a reaper that does not run" },
+  reap_ms: {
+    unit: "Milliseconds",
+    says: "Duration of a reaper pass; missing data means the reaper does not run",
+  },
   reap_overdue_ms: {
     unit: "Milliseconds",
-    says: "How long the tasks that a sweep looked after had been due",
+    says: "How long the tasks handled by a pass had been due",
   },
-  reap_incomplete: { unit: "Count", says: "Sweeps that ran out of time" },
-  reap_failures: { unit: "Count", says: "What a sweep could not do" },
-  orphan_found: { unit: "Count", says: "Sandboxes that no session names" },
-  orphan_deleted: { unit: "Count", says: "The same, deleted" },
+  reap_incomplete: { unit: "Count", says: "Passes that ran out of time" },
+  reap_failures: { unit: "Count", says: "Failures in a pass" },
+  orphan_found: { unit: "Count", says: "Sandboxes in no record" },
+  orphan_deleted: { unit: "Count", says: "Sandboxes in no record that were deleted" },
 
   // Pool and money.
-  pool_sandboxes: { unit: "Count", says: "Sandboxes there are, at each sweep" },
-  pool_users: { unit: "Count", says: "Users who have one, at each sweep" },
-  user_active: { unit: "Count", says: "Users with a turn that day, each once" },
+  pool_sandboxes: { unit: "Count", says: "Sandboxes, at each pass" },
+  pool_users: { unit: "Count", says: "Users with a sandbox, at each pass" },
+  user_active: { unit: "Count", says: "Users with a turn that day, each counted once" },
   vcpu_ms: {
     unit: "Milliseconds",
-    says: "vCPU time of getting sandboxes and of running agents, of each turn",
+    says: "vCPU time per turn, for acquiring sandboxes and running agents",
   },
-  cost_microusd: { unit: "Count", says: "Millionths of a dollar of sandboxes, turns and idle rooms alike" },
+  cost_microusd: { unit: "Count", says: "Millionths of a dollar for sandboxes, in turns and idle" },
   agent_cost_microusd: {
     unit: "Count",
-    says: "Millionths of a dollar that agents say their models cost, of each turn",
+    says: "Millionths of a dollar per turn for models, as reported by agents",
   },
 
   // The functions themselves.
-  http_requests: { unit: "Count", says: "Requests answered, runners' calls among them" },
+  http_requests: { unit: "Count", says: "Requests answered, including runners' requests" },
   http_errors: { unit: "Count", says: "Requests answered with a 5xx" },
-  messages: { unit: "Count", says: "Messages worked on", by: { name: "function", values: queueFunctions } },
+  messages: { unit: "Count", says: "Messages handled", by: { name: "function", values: queueFunctions } },
   message_errors: {
     unit: "Count",
-    says: "Messages that failed, and come again",
+    says: "Messages that failed and come again",
     by: { name: "function", values: queueFunctions },
   },
   webhook_delivered: { unit: "Count", says: "Webhooks delivered" },
-  webhook_failed: { unit: "Count", says: "Webhooks that were not, and are tried again" },
-  webhook_refused: { unit: "Count", says: "Webhooks that must not be sent, or are not wanted" },
+  webhook_failed: { unit: "Count", says: "Webhooks that failed and are retried" },
+  webhook_refused: { unit: "Count", says: "Webhooks that are forbidden or were refused" },
 } as const satisfies Record<string, MetricDefinition>;
 
 export type MetricName = keyof typeof catalogue;
@@ -189,7 +192,7 @@ type MetricBy = {
 }[MetricName];
 type DimensionsOf<Name extends MetricBy> = Readonly<Record<Catalogue[Name]["by"]["name"], string>>;
 
-/** Things that happened, each counted once where it happened. What is by something is never counted without it. */
+/** Counts things where they happen. A metric with a dimension is never counted without it. */
 export interface Metrics {
   count(name: Exclude<MetricName, MetricBy>, value?: number): void;
   count<Name extends MetricBy>(name: Name, value: number, dimensions: DimensionsOf<Name>): void;

@@ -6,7 +6,7 @@ import { timingsOf } from "../task/view.ts";
 
 type Counting = Pick<Deps, "metrics" | "clock">;
 
-/** A turn has ended, however: by whom and how is the outcome, how long it took is in its phases. */
+/** A turn has ended. The outcome says how; the phases say how long it took. */
 export function countTurnEnd({ metrics }: Counting, task: Task): void {
   const { state, usage } = task;
   if (!("endedAt" in state)) return;
@@ -20,21 +20,20 @@ export function countTurnEnd({ metrics }: Counting, task: Task): void {
   if (usage) metrics.count("agent_cost_microusd", Math.round(usage.costUsd * 1e6));
 }
 
-/** The record says that a turn is to end. */
+/** The turn is recorded as ending. */
 export function countStopBegun({ metrics, clock }: Counting, task: Task, { error }: EndCause): void {
   metrics.count("stop_begun", 1, { cause: error.code });
   if (error.code !== "inactivity_timeout") return;
   metrics.count("stuck_late_ms", Math.max(clock.now() - silentAt(task), 0));
 }
 
-/** Its death is proven. */
 export function countStopProven(deps: Counting, task: Task, cause: string): void {
   const { stopMs } = timingsOf(phasesOf(task));
   deps.metrics.count("stop_proven", 1, { cause });
   if (stopMs !== null) deps.metrics.count("stop_ms", stopMs, { cause });
 }
 
-/** A runner is told to stop by the answer to its own call. */
+/** A runner was told to stop in the response to its own request. */
 export function countTold({ metrics, clock }: Counting, task: Task | undefined, turn: number): void {
   const since = task && phasesOf(task).findLast(({ status }) => status === "stopping")?.at;
   const reason = reasonToStop(task, turn);
@@ -49,7 +48,7 @@ function reasonToStop(task: Task | undefined, turn: number): string {
   return task.state.status === "stopping" ? "stopping" : "ended";
 }
 
-/** A timer acts: how long after what is stored. What it only tries again has nothing stored to be late for. */
+/** How long after its stored time a timer acted. A retry has no stored time. */
 export function countLateness({ metrics, clock }: Counting, task: Task, { kind }: Timer): void {
   const dueAt = timerDueAt(task, kind);
   if (dueAt !== undefined) metrics.count("timer_late_ms", Math.max(clock.now() - dueAt, 0), { kind });

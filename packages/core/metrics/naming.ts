@@ -1,6 +1,6 @@
 /**
- * Where metrics are in CloudWatch: each stage is a service of its own, which is a dimension of every metric.
- * Apart from the catalogue, which functions then need not carry.
+ * The CloudWatch namespace. Each stage is its own service, a dimension of every metric. Separate from the catalogue, so
+ * that functions need not load that.
  */
 export const metricNamespace = "Concierge";
 

@@ -1,17 +1,17 @@
 import type { MetricName } from "./catalogue.ts";
 
-/** A metric, or the part of it that is by one value. */
+/** A metric, or one dimension value of it. */
 export interface Term {
   metric: MetricName;
   is?: string;
 }
 
-/** How it is measured: a statistic of one metric, which share of a whole a part is, or how much of it comes to each. */
+/** How it is measured: a statistic of one metric, the share of a part in a whole, or an amount per unit. */
 export type Measure =
   | { part: readonly Term[]; whole: readonly Term[]; as: "share" | "sum for each" | "average for each" }
   | { term: Term; statistic: "Average" | "Sum" | "p95" | "p99" };
 
-/** What Concierge is to reach, and how one sees whether it does. */
+/** A goal of Concierge and how to see whether it is met. */
 export interface SuccessMetric {
   says: string;
   measure: Measure;
@@ -21,28 +21,28 @@ export interface SuccessMetric {
 const byUser = "stopped_by_user";
 const byDeadline = "deadline_exceeded";
 
-/** A room for a user and a month may cost this; turns of thirty messages took so many vCPU-seconds, as first estimated. */
+/** The first estimate: the cost of one session per user and month, and the vCPU-seconds of thirty messages. */
 const userMonthUsd = 0.2;
 const vcpuSecondsPerMessage = 614 / 30;
 
 export const successMetrics = {
   stop_success: {
-    says: "Stops that were proven, of all tries to",
+    says: "Proven stops as a share of attempts",
     measure: share([{ metric: "stop_proven", is: byUser }], tries(byUser)),
     target: { atLeast: 0.95 },
   },
   stop_from_any_process: {
-    says: "Turns that were proven dead, of all that were to end, whoever asked and whoever ran them",
+    says: "Turns proven dead as a share of all turns that were ended",
     measure: share([{ metric: "stop_proven" }], [{ metric: "stop_begun" }]),
     target: { atLeast: 1 },
   },
   termination_time: {
-    says: "What a stop takes, from the record to the proof (ms)",
+    says: "Stop latency from record to proof (ms)",
     measure: { term: { metric: "stop_ms" }, statistic: "p99" },
     target: { atMost: 30_000 },
   },
   cancellation_time: {
-    says: "The same of stops that a user asked for (ms)",
+    says: "Stop latency of user stops, from record to proof (ms)",
     measure: { term: { metric: "stop_ms", is: byUser }, statistic: "p95" },
     target: { atMost: 5000 },
   },
@@ -52,42 +52,42 @@ export const successMetrics = {
     target: { atMost: 0 },
   },
   false_cancellations: {
-    says: "Runners told to stop that nobody knew, of all that were told",
+    says: "Runners of unknown turns as a share of runners told to stop",
     measure: share([{ metric: "cancellation_told", is: "unknown" }], [{ metric: "cancellation_told" }]),
     target: { atMost: 0.01 },
   },
   recreate_success: {
-    says: "Sandboxes that were gone and could be replaced, of all tries to",
+    says: "Lost sandboxes that were replaced as a share of attempts",
     measure: share([{ metric: "recreated", is: "done" }], [{ metric: "recreated" }]),
     target: { atLeast: 0.95 },
   },
   resume_success: {
-    says: "Turns that went on where the ones before had stopped, of all that were not the first",
+    says: "Continued turns that kept their context",
     measure: share([{ metric: "turn_continued", is: "kept" }], [{ metric: "turn_continued" }]),
     target: { atLeast: 0.9 },
   },
   reinstall_loops: {
-    says: "Turns whose sandbox was made again and again",
+    says: "Turns in a reinstall loop",
     measure: { term: { metric: "reinstall_loop" }, statistic: "Sum" },
     target: { atMost: 0 },
   },
   inactivity_rate: {
-    says: "Turns ended for their silence, of all",
+    says: "Turns ended for silence as a share of all turns",
     measure: share([{ metric: "turn_ended", is: "inactivity_timeout" }], [{ metric: "turn_ended" }]),
     target: { atMost: 0.05 },
   },
   false_silence: {
-    says: "Silences that the sandbox, when asked, knew to be none, for each turn",
+    says: "False silences per turn: the sandbox reported activity",
     measure: share([{ metric: "silence_asked", is: "alive" }], [{ metric: "turn_ended" }]),
     target: { atMost: 0.02 },
   },
   detection_time: {
-    says: "From when an agent counted as stuck to the end of its turn (ms)",
+    says: "From the moment an agent counted as stuck to the end of its turn (ms)",
     measure: { term: { metric: "stuck_late_ms" }, statistic: "p99" },
     target: { atMost: 60_000 },
   },
   timeout_termination: {
-    says: "Turns past their deadline that were proven dead, of all tries to",
+    says: "Turns past their deadline proven dead, as a share of attempts",
     measure: share([{ metric: "stop_proven", is: byDeadline }], tries(byDeadline)),
     target: { atLeast: 0.95 },
   },
@@ -97,12 +97,12 @@ export const successMetrics = {
     target: { atMost: 0 },
   },
   race_incidents: {
-    says: "Pushes that were never granted, whatever the turn was at",
+    says: "Pushes without a grant",
     measure: { term: { metric: "push_unexpected" }, statistic: "Sum" },
     target: { atMost: 0 },
   },
   reuse_rate: {
-    says: "Turns that went on in the room they had, of all",
+    says: "Turns that reused their session's sandbox",
     measure: share(
       [
         { metric: "room_given", is: "reused" },
@@ -113,7 +113,7 @@ export const successMetrics = {
     target: { atLeast: 0.8 },
   },
   init_time: {
-    says: "What getting a sandbox takes; seven seconds is what one for each message took (ms)",
+    says: "Time to acquire a sandbox; one per message took seven seconds (ms)",
     measure: { term: { metric: "room_ms" }, statistic: "Average" },
     target: { atMost: 7000 },
   },
@@ -123,17 +123,17 @@ export const successMetrics = {
     target: { atMost: 12_000 },
   },
   vcpu_per_message: {
-    says: "vCPU time of a turn (ms)",
+    says: "vCPU time per turn (ms)",
     measure: { term: { metric: "vcpu_ms" }, statistic: "Average" },
     target: { atMost: Math.round(vcpuSecondsPerMessage * 1000) },
   },
   cost_per_user: {
-    says: "Millionths of a dollar for a user and a day",
+    says: "Millionths of a dollar per user and day",
     measure: { part: [{ metric: "cost_microusd" }], whole: [{ metric: "user_active" }], as: "sum for each" },
     target: { atMost: Math.round((userMonthUsd * 1e6) / 30) },
   },
   pool_size: {
-    says: "Sandboxes for each user who has one",
+    says: "Sandboxes per user with a sandbox",
     measure: {
       part: [{ metric: "pool_sandboxes" }],
       whole: [{ metric: "pool_users" }],
@@ -145,7 +145,7 @@ export const successMetrics = {
 
 export type SuccessMetricName = keyof typeof successMetrics;
 
-/** Every try to prove a death either does or does not: the next one is another. */
+/** Every attempt to prove an end: proven or not. */
 function tries(cause: string): Term[] {
   return [
     { metric: "stop_proven", is: cause },

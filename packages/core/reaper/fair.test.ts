@@ -19,7 +19,7 @@ it.each([
   expect(namesOf(interleave(items, limit))).toBe(taken);
 });
 
-it("a user with a backlog does not hold up one who has a single item behind it", () => {
+it("a user's backlog does not delay another user's single item", () => {
   const backlog = Array.from({ length: 1000 }, (_, i) => ({ userId: "a", name: `a${i}` }));
   expect(namesOf(interleave([...backlog, ...of("b1")], 200))).toContain("b1");
 });

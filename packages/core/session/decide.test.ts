@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { leaseGraceMs } from "../limits.ts";
-import { aTask } from "../testing.ts";
-import { decideLease, decideLife, decideRoom } from "./decide.ts";
+import { aTask } from "../testing/task.ts";
+import { decideLease, decideLife, decideSandbox } from "./decide.ts";
 import type { Session } from "./schema.ts";
 
 const now = 1_000_000;
@@ -17,7 +17,7 @@ const session = (over: Partial<Session> = {}): Session => ({
   ...over,
 });
 
-describe("whether a turn may have the session", () => {
+describe("decideLease", () => {
   const ended = { status: "succeeded", endedAt: 1, result: null } as const;
   const old = { ...lease, at: now - leaseGraceMs };
 
@@ -42,13 +42,13 @@ describe("whether a turn may have the session", () => {
     expect(decideLease(given, holder, want, now).kind).toBe(kind);
   });
 
-  it("is taken over exactly the lease that was seen", () => {
+  it("takes over exactly the lease that was read", () => {
     expect(decideLease(session({ lease: old }), undefined, want, now)).toEqual({ kind: "free", over: old });
     expect(decideLease(undefined, undefined, want, now)).toEqual({ kind: "free", over: null });
   });
 });
 
-describe("a session's room", () => {
+describe("decideSandbox", () => {
   const made = { name: "box", createdAt: 1 };
   const ready = {
     state: "ready",
@@ -62,7 +62,7 @@ describe("a session's room", () => {
   const creating = { state: "creating", ...made, by: "another", until: now + 1000 } as const;
 
   it.each([
-    ["is made where there is none", undefined, "make"],
+    ["is made where there is none", undefined, "create"],
     ["is probed where there is one", ready, "probe"],
     ["is probed where its time is over: it may be resumed", { ...ready, expiresAt: now }, "probe"],
     [
@@ -70,17 +70,17 @@ describe("a session's room", () => {
       { ...ready, busy: { by: "x", until: now + 1 } },
       "wait",
     ],
-    ["is probed when he has taken too long", { ...ready, busy: { by: "x", until: now } }, "probe"],
+    ["is probed when its process has taken too long", { ...ready, busy: { by: "x", until: now } }, "probe"],
     ["is waited for while another makes it", creating, "wait"],
-    ["is looked for when its maker has taken too long", { ...creating, until: now }, "look for"],
-    ["is looked for at once by who began to make it", { ...creating, by: "me" }, "look for"],
-    ["is made anew while the one before is given up", { state: "releasing", ...made } as const, "make"],
+    ["is looked for when its maker has taken too long", { ...creating, until: now }, "adopt"],
+    ["is looked for at once by who began to make it", { ...creating, by: "me" }, "adopt"],
+    ["is made anew while the one before is given up", { state: "releasing", ...made } as const, "create"],
   ] as const)("%s", (_what, sandbox, kind) => {
-    expect(decideRoom(session(sandbox ? { sandbox } : {}), "me", now).kind).toBe(kind);
+    expect(decideSandbox(session(sandbox ? { sandbox } : {}), "me", now).kind).toBe(kind);
   });
 });
 
-describe("a sandbox's life", () => {
+describe("decideLife", () => {
   const idleMs = 30 * 60_000;
   const maxMs = 300 * 60_000;
   const at = (startedAgoMs: number, leftMs: number, extendedAgoMs: number) => ({

@@ -11,12 +11,12 @@ export type LeaseVerdict =
   | { kind: "busy"; holder: Lease };
 
 /**
- * Whether a turn may have the session.
+ * Whether a turn may take the session.
  *
  *   lease taken        task written         turn ended
  *   ────┬──────────────────┬───────────────────┬─────────────►
- *       │ held for a grace │ held              │ free
- *       │ (then free: its starter died)
+ *       │ grace period    │ held              │ free
+ *       │ then free: its starter died
  */
 export function decideLease(
   session: Session | undefined,
@@ -35,38 +35,38 @@ export function decideLease(
   return held ? { kind: "busy", holder: lease } : { kind: "free", over: lease };
 }
 
-export type RoomVerdict =
+export type SandboxVerdict =
   | { kind: "probe"; sandbox: ReadySandbox }
-  /** Another makes it: it is his for so long. */
+  /** Another process is creating or changing it. Wait this long. */
   | { kind: "wait"; ms: number }
-  /** Whoever was making it is gone; it may have come into being. */
-  | { kind: "look for"; sandbox: CreatingSandbox }
-  | { kind: "make" };
+  /** Its creator is gone, but the sandbox may exist. */
+  | { kind: "adopt"; sandbox: CreatingSandbox }
+  | { kind: "create" };
 
-/** What is to be done for the session to have a sandbox; `by` is who asks. */
-export function decideRoom({ sandbox }: Session, by: string, now: number): RoomVerdict {
+/** What to do so that the session has a sandbox; `by` is the caller. */
+export function decideSandbox({ sandbox }: Session, by: string, now: number): SandboxVerdict {
   switch (sandbox?.state) {
     case "ready":
       if (sandbox.busy && sandbox.busy.by !== by && sandbox.busy.until > now)
         return { kind: "wait", ms: Math.min(createPollMs, sandbox.busy.until - now) };
       return { kind: "probe", sandbox };
     case "creating":
-      if (sandbox.by === by || sandbox.until <= now) return { kind: "look for", sandbox };
+      if (sandbox.by === by || sandbox.until <= now) return { kind: "adopt", sandbox };
       return { kind: "wait", ms: Math.min(createPollMs, sandbox.until - now) };
     case "releasing":
     case undefined:
-      return { kind: "make" };
+      return { kind: "create" };
   }
 }
 
 export type LifeVerdict = { kind: "lasts" } | { kind: "extend"; byMs: number } | { kind: "move" };
 
 /**
- * Whether a sandbox lives long enough for a use, and is kept for as long as idle ones are.
+ * Whether a sandbox lives long enough for a use and the idle time after it, must be extended, or must be moved.
  *
  *   started            now          until        wanted            the plan's end
  *   ───┬────────────────┬─────────────┬─────────────┬───────────────────┬──────►
- *      │                │ must last   │ should last │ can not be passed
+ *      │                │ must last   │ should last │ hard limit
  */
 export function decideLife(
   { startedAt, expiresAt, extendedAt }: Pick<ReadySandbox, "startedAt" | "expiresAt" | "extendedAt">,
@@ -74,7 +74,7 @@ export function decideLife(
   now: number,
 ): LifeVerdict {
   const end = startedAt + maxMs;
-  // Another would last longer by what this one has lived; for less than a moment it is not worth it.
+  // A new sandbox would last longer by what this one has lived. Below a minute a move is not worth it.
   if (end < until && now - startedAt > moveWorthMs) return { kind: "move" };
   const wanted = Math.min(Math.max(until, now + idleMs), end);
   if (expiresAt >= wanted) return { kind: "lasts" };
@@ -86,21 +86,22 @@ export function decideLife(
 
 const moveWorthMs = 60_000;
 
-/** The same holding, made distinct: by any clock later than before, so that no holding ever looks like an older one. */
+/** The same holding with a later `at`, by any clock, so that no holding looks like an older one. */
 export function renewed(lease: Lease, now: number): Lease {
   return { ...lease, at: Math.max(now, lease.at + 1) };
 }
 
-/** The files that a sandbox was being made from: they are the session's, whatever became of the sandbox. */
+/** The snapshot a sandbox was being created from. It belongs to the session, even if the create fails. */
 export function filesOf(sandbox: SessionSandbox): Pick<Session, "snapshotId"> {
   const isMoving = sandbox.state === "creating" && sandbox.snapshotId !== undefined;
   return isMoving ? { snapshotId: sandbox.snapshotId } : {};
 }
 
 /**
- * A write that was decided on while the sandbox was being made loses once it is made. The write that makes it ready moves
- * neither the epoch nor, without a turn, the lease: one that saw less would give a sandbox up that is in use by now.
+ * Guard for writes decided while the sandbox was being created: they lose once it is ready. The write that makes it
+ * ready moves neither the epoch nor, without a turn, the lease; without this guard a stale process would give up a
+ * sandbox that is in use.
  */
-export function stillMaking({ sandbox }: Session): Pick<SessionGuard, "maker"> {
+export function stillCreating({ sandbox }: Session): Pick<SessionGuard, "maker"> {
   return sandbox?.state === "creating" ? { maker: sandbox.by } : {};
 }

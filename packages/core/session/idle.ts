@@ -3,8 +3,8 @@ import type { Task } from "../task/schema.ts";
 import { endOf } from "./release.ts";
 
 /**
- * A turn has ended, and its session is idle: from here on it is among those that may be given up, the least recently used
- * first. A turn that has taken the session since makes this write lose.
+ * Marks the session idle after its turn ended: from here on it may be released, least recently used first. If another
+ * turn has taken the session meanwhile, this write loses.
  */
 export async function markIdle({ store, config }: Deps, task: Task): Promise<void> {
   const { id: taskId, turn, userId, sessionKey } = task;

@@ -1,13 +1,16 @@
+import { requireCapacity } from "../capacity/slots.ts";
 import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
-import { noRoomRetryMs, sessionRetentionMs } from "../limits.ts";
-import { hasRoom } from "../pool/slots.ts";
+import { sessionRetentionMs } from "../limits.ts";
 import { isTerminal, type Task } from "../task/schema.ts";
 import { decideLease } from "./decide.ts";
 import { endOf } from "./release.ts";
 import type { Lease } from "./schema.ts";
 
-/** Takes the session for a turn until about `until`, creating it where there is none; one in use is a `session_busy`. */
+/**
+ * Takes the session for a turn until about `until`, creating the session if needed. Throws `session_busy` if another
+ * turn holds it.
+ */
 export async function takeLease(
   deps: Deps,
   where: { userId: string; sessionKey: string },
@@ -22,7 +25,7 @@ export async function takeLease(
     const verdict = decideLease(session, holder, want, now);
     if (verdict.kind === "mine") return;
     if (verdict.kind === "busy") throw busy(where.sessionKey, verdict.holder);
-    if (!session?.sandbox) await refuseWithoutRoom(deps, where);
+    if (!session?.sandbox) await requireCapacity(deps, where, { patience: "request" });
 
     const lease = { ...want, at: now };
     const idleSince = session && Math.max(session.lastUsedAt, endOf(holder));
@@ -36,7 +39,7 @@ export async function takeLease(
           lastUsedAt: now,
           ...(idleSince !== undefined && { idleSince }),
           isIdle: false,
-          // The end of the turn moves it; should that be lost, the reaper looks after the deadline.
+          // The end of the turn moves this. If that write is lost, the reaper looks after the deadline.
           dueAt: until + sessionDueSlackMs,
           expiresAt: now + sessionRetentionMs,
         },
@@ -44,29 +47,17 @@ export async function takeLease(
       },
     );
     if (outcome.won) return;
-    // Another took it meanwhile. Each round of this loop is another's win, so it ends.
+    // Another process took it meanwhile. Each round of this loop is another's win, so it ends.
   }
 }
 
-/** A conversation that goes on mostly had the session itself; an ended turn cannot get it back. */
+/** A continued conversation usually held the session itself, and an ended turn cannot get it back. Saves one read. */
 async function holderOf({ store }: Deps, { taskId, turn }: Lease, known: Task | undefined) {
   const isKnown = known?.id === taskId && known.turn === turn && isTerminal(known.state.status);
   return isKnown ? known : await store.getTask(taskId);
 }
 
 const sessionDueSlackMs = 60_000;
-
-/** Refuses a request that would need a sandbox which cannot be had, before anything is written for it. */
-export async function refuseWithoutRoom(
-  deps: Deps,
-  owner: { userId: string; sessionKey: string },
-): Promise<void> {
-  if (await hasRoom(deps, owner)) return;
-  deps.metrics.count("room_refused");
-  throw new AppError("no_room", "All sandboxes are in use; try again in a moment.", {
-    retryAfterMs: noRoomRetryMs,
-  });
-}
 
 export function busy(sessionKey: string, holder: Lease): AppError {
   return new AppError("session_busy", `Session ${sessionKey} is busy with ${holder.taskId}.`, {

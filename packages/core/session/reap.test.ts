@@ -1,10 +1,10 @@
-import { createMemoryProvider } from "@concierge/provider";
 import { createMemoryStore } from "@concierge/store";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { SandboxDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { longestCreateMs } from "../limits.ts";
-import { aTask } from "../testing.ts";
+import { createMemoryProvider } from "../testing/memory-provider.ts";
+import { aTask } from "../testing/task.ts";
 import { reapSession } from "./reap.ts";
 import type { Session } from "./schema.ts";
 
@@ -24,7 +24,7 @@ beforeEach(() => {
   deps = { store, provider, clock, config, metrics: { count: () => {} } } as unknown as SandboxDeps;
 });
 
-/** A session that is due, with its sandbox in this state. */
+/** A due session with its sandbox in this state. */
 async function due(state: "creating" | "ready" | "releasing", { isHeld = false, exists = true } = {}) {
   const { store, provider } = deps;
   if (exists) await provider.create({ name: "box", tags: {}, timeoutMs: 600 * minute });
@@ -57,7 +57,7 @@ const session = () => deps.store.getSession("alice", "s");
 const slots = async () => (await deps.store.listSlots()).map(({ name }) => name);
 
 describe("a release that died", () => {
-  it.each([false, true])("is finished, also under a turn's lease (%s)", async (isHeld) => {
+  it.each([false, true])("is finished, even under a turn's lease (%s)", async (isHeld) => {
     await due("releasing", { isHeld });
     expect(await reap()).toBe("released");
     expect(world.exists("box")).toBe(false);
@@ -67,19 +67,19 @@ describe("a release that died", () => {
     expect((await session())?.dueAt).toBeUndefined();
   });
 
-  it("is finished where the sandbox had gone already", async () => {
+  it("is finished if the sandbox is already gone", async () => {
     await due("releasing", { exists: false });
     expect(await reap()).toBe("released");
     expect((await session())?.sandbox).toBeUndefined();
   });
 });
 
-describe("a session that fails", () => {
+describe("a session whose handling fails", () => {
   it.each([
     ["at the look", "ready", "probe"],
     ["at the removal", "releasing", "remove"],
   ] as const)(
-    "%s is moved first: it does not come back before the others had their turn",
+    "moves its due time first, so others are handled before it returns (%s)",
     async (_at, state, call) => {
       await due(state);
       now += 31 * minute;

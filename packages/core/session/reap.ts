@@ -1,12 +1,15 @@
 import type { SandboxDeps } from "../deps.ts";
 import { longestCreateMs } from "../limits.ts";
-import { filesOf, stillMaking } from "./decide.ts";
+import { filesOf, stillCreating } from "./decide.ts";
 import { release, whoHolds } from "./release.ts";
 import type { Session } from "./schema.ts";
 
 export type SessionFate = "kept" | "released" | "forgotten";
 
-/** Looks after one session that is due: a release that died, a sandbox that is gone, one that nobody has used for long. */
+/**
+ * Handles a session that is due: finishes a dead process's release, forgets a sandbox that is gone, releases an idle
+ * one.
+ */
 export async function reapSession(
   deps: SandboxDeps,
   where: { userId: string; key: string },
@@ -20,7 +23,7 @@ export async function reapSession(
   const idleAt = Math.max(idleSince + config.sessionIdleMs, session.keptUntil ?? 0);
   const { sandbox } = session;
 
-  // Looked at again first, and acted on afterwards: a session that fails moves out of the way of the others.
+  // Move the due time before acting: a session that keeps failing must not block the others.
   if (!dryRun) await lookAgain(deps, session, { isIdle: !held, at: held || isUsed ? undefined : idleAt });
   if (!sandbox || (sandbox.state !== "releasing" && (held || isUsed))) return "kept";
   const isGone = await hasGone(deps, sandbox);
@@ -34,13 +37,15 @@ export async function reapSession(
 
 type Sandbox = NonNullable<Session["sandbox"]>;
 
-/** Gone, or never made by the process that began to. One that was stopped can be resumed, and is still the session's. */
+/**
+ * Gone, or never created because its creator died. A stopped sandbox can be resumed and still belongs to the session.
+ */
 async function hasGone({ provider, clock }: SandboxDeps, sandbox: Sandbox): Promise<boolean> {
   if (sandbox.state === "creating") return sandbox.createdAt + longestCreateMs <= clock.now();
   return sandbox.state === "ready" && (await provider.probe(sandbox.name)).health === "gone";
 }
 
-/** Under the lease too: a turn that has just taken the session may still find the sandbox alive. */
+/** Guarded by the lease too: a turn that has just taken the session may still find the sandbox alive. */
 async function forget(
   { store, provider }: SandboxDeps,
   session: Session,
@@ -51,7 +56,7 @@ async function forget(
   const forgotten = await store.changeSession(
     userId,
     key,
-    { epoch, lease: lease ?? null, ...stillMaking(session) },
+    { epoch, lease: lease ?? null, ...stillCreating(session) },
     { set: { epoch: epoch + 1, ...lost, ...filesOf(sandbox) }, remove: ["sandbox", "dueAt"] },
   );
   if (!forgotten.won) return "kept";

@@ -7,7 +7,7 @@ const now = 1_800_000_000_000;
 const turn = { id: "task", turn: 1, userId: "alice", sessionKey: "default" } as Task;
 const live = { name: "sandbox", startedAt: now, expiresAt: now + 1 };
 
-/** A session whose turn has its sandbox, in this session of the provider's. */
+/** A session whose turn has its sandbox in this provider session. */
 async function sessionWith(sessionId: string) {
   const store = createMemoryStore({ clock: { now: () => now, sleep: async () => {} } });
   const lease = { taskId: turn.id, turn: turn.turn, at: now };

@@ -1,24 +1,24 @@
-import { idleOf } from "../cost/decide.ts";
-import { addUsage } from "../cost/index.ts";
-import type { Deps, RoomDeps } from "../deps.ts";
-import type { Slot } from "../pool/schema.ts";
-import type { Room } from "../ports.ts";
+import type { Slot } from "../capacity/schema.ts";
+import type { AcquireDeps, Deps } from "../deps.ts";
+import type { SandboxRef } from "../ports.ts";
 import type { Task } from "../task/schema.ts";
+import { idleOf } from "../usage/decide.ts";
+import { addUsage } from "../usage/usage.ts";
 import { decideLease, filesOf } from "./decide.ts";
 import type { Session } from "./schema.ts";
 
 type SessionName = { userId: string; sessionKey: string };
 
-/** A release that died is finished by the reaper after this. */
+/** The reaper finishes a dead process's release after this. */
 const releaseDueMs = 60_000;
 
 /**
- * Gives the sandbox up: first in the record, then at the provider, then its slot, then for good. Fenced by the epoch it
- * had, which both writes move, so that a maker, a user or another release of it loses its next write. With `lastUsedAt`
- * only where nobody used it since. Its slot goes to the `successor`, if any. True where this call gave it up.
+ * Gives the sandbox up: first in the record, then at the provider, then its slot, then finally in the record. Fenced by
+ * the epoch, which both writes move, so a creator, user or other release loses its next write. With `lastUsedAt`, only
+ * if nobody used it since. The slot goes to the `successor`, if any. True if this call gave the sandbox up.
  */
 export async function release(
-  deps: Pick<RoomDeps, "store" | "provider" | "clock" | "metrics">,
+  deps: Pick<AcquireDeps, "store" | "provider" | "clock" | "metrics">,
   given: SessionName & { epoch: number; lastUsedAt?: number },
   successor?: Slot,
 ): Promise<boolean> {
@@ -38,7 +38,7 @@ export async function release(
   );
   if (!releasing.won) return false;
   await provider.remove(name);
-  // A create that is still under way may make it after all: then the slot stays, and the audit removes it.
+  // A create that is still under way may succeed later. Then the slot stays, and the audit removes the sandbox.
   if (successor) await store.putSlot(successor);
   if (session.sandbox.state !== "creating") await store.deleteSlot(name);
   const released = await store.changeSession(
@@ -47,7 +47,7 @@ export async function release(
     { epoch: epoch + 1 },
     { set: { epoch: epoch + 2, lost: "released" }, remove: ["sandbox", "dueAt"] },
   );
-  // The reaper finished it meanwhile; the slot is the successor's in any case.
+  // The reaper finished it meanwhile. The slot is the successor's in any case.
   if (!released.won) return successor !== undefined;
   const idleMs = idleOf(session, idleSince, now);
   deps.metrics.count("room_released");
@@ -59,8 +59,8 @@ export async function release(
 }
 
 /**
- * A turn's sandbox is to be deleted to end the turn. In the record first, under the turn's own lease: another's proof may
- * have let the next turn in meanwhile, and its sandbox must not be taken from it by one who is slow to delete.
+ * Marks a turn's sandbox for deletion, under the turn's own lease. Another process may have proven the end and let the
+ * next turn in; a slow deletion must not take that turn's sandbox.
  */
 export async function markReleasing(
   { store, clock }: Pick<Deps, "store" | "clock">,
@@ -80,7 +80,7 @@ export async function markReleasing(
   }
 }
 
-/** The epoch moves with it: a process that read the sandbox as ready cannot write that it still is. */
+/** Moves the epoch, so that a process that read the sandbox as ready cannot write that it still is. */
 function releasingChange({ epoch, sandbox }: Session, now: number) {
   const { name = "", createdAt = now } = sandbox ?? {};
   return {
@@ -94,7 +94,7 @@ function releasingChange({ epoch, sandbox }: Session, now: number) {
   };
 }
 
-/** A turn's sandbox was gone before the turn could begin in it: the record lets go of it. */
+/** The sandbox was gone before the turn could start in it: removes it from the record. */
 export async function forgetSandbox(
   { store }: Pick<Deps, "store">,
   { id, turn, userId, sessionKey }: Task,
@@ -107,7 +107,7 @@ export async function forgetSandbox(
   await store.changeSession(userId, sessionKey, { lease, epoch }, change);
 }
 
-/** A sandbox had stopped when it was to be used: the next use looks at it first, and resumes it. */
+/** The sandbox was found stopped in use: the next use probes and resumes it. */
 export async function mustProbe(
   { store, clock }: Pick<Deps, "store" | "clock">,
   { userId, sessionKey }: SessionName,
@@ -120,9 +120,9 @@ export async function mustProbe(
   await store.changeSession(userId, sessionKey, guard, { set: { sandbox } });
 }
 
-type UsedSandbox = Pick<Room, "sandbox">;
+type UsedSandbox = { sandbox: SandboxRef };
 
-/** The session, while it has the sandbox in that very provider session: another may have resumed it since. */
+/** The session, if it still has the sandbox in this provider session. Another process may have resumed it since. */
 async function stillHas(
   store: Deps["store"],
   { userId, sessionKey }: SessionName,
@@ -135,7 +135,7 @@ async function stillHas(
 
 const nobody = { taskId: "", turn: 0 };
 
-/** Whether a turn has the session, or is about to; whether a command runs in it; and since when nobody had it. */
+/** Whether a turn holds the session or is about to, whether a command runs in it, and since when it has been idle. */
 export async function whoHolds(
   store: Deps["store"],
   session: Session,
@@ -149,7 +149,7 @@ export async function whoHolds(
   };
 }
 
-/** When a turn ended; never, where it has not. */
+/** When a turn ended; 0 if it has not. */
 export function endOf(task: Task | undefined): number {
   return task && "endedAt" in task.state ? task.state.endedAt : 0;
 }

@@ -10,16 +10,16 @@ const sandbox = {
   createdAt: time,
 };
 
-/** The session's one sandbox. It is `creating` from before the provider is asked, so that none exists unnamed. */
+/** The session's one sandbox. It is `creating` before the provider is asked, so that no sandbox exists unnamed. */
 export const sandboxSchema = z.lazy(() =>
   z.discriminatedUnion("state", [
     z.object({
       state: z.literal("creating"),
       ...sandbox,
-      /** Who makes it, and until when others that want the session wait. */
+      /** Who creates it, and how long other processes wait for that. */
       by: ownId(),
       until: time,
-      /** What it is made from, where the session moves with all it has. */
+      /** The snapshot it is created from, when the session moves with its files. */
       snapshotId: z.optional(providerId()),
     }),
     z.object({
@@ -29,9 +29,9 @@ export const sandboxSchema = z.lazy(() =>
       origin: z.enum(origins),
       startedAt: time,
       expiresAt: time,
-      /** When its expiry was last pushed out. */
+      /** When its life was last extended. */
       extendedAt: time,
-      /** Who is extending or moving it, and until when others that want it wait. */
+      /** Who extends or moves it, and how long other processes wait for that. */
       busy: z.optional(z.object({ by: ownId(), until: time })),
     }),
     z.object({ state: z.literal("releasing"), ...sandbox }),
@@ -39,20 +39,21 @@ export const sandboxSchema = z.lazy(() =>
 );
 
 /**
- * Who has the session. A lease is held as long as its task is at that turn and has not ended, so ending a turn
- * releases it by that same write; `at` makes each holding distinct for those who mean to take a dead one over.
+ * The turn that holds the session. A lease is held while its task is active at that turn, so the write that ends the
+ * turn also frees the session. `at` tells two holdings of the same turn apart for a process that takes over a dead
+ * lease.
  */
 export const leaseSchema = z.lazy(() =>
   z.object({ taskId: ownId(), turn: z.int().check(z.positive()), at: time }),
 );
 
-/** What is in a sandbox, as it was found when it was last looked at: names and versions, no values. */
+/** What was found in a sandbox: names and versions, no values. */
 export const environmentSchema = z.lazy(() =>
   z.object({
     /** The provider session it was found in. */
     sandbox: providerId(),
     probedAt: time,
-    /** What a light look finds, too: where it is another, the rest is not to be trusted. */
+    /** The fast script's result. If it differs, the rest is outdated. */
     fingerprint: wordOf(64),
     versions: bounded(z.record(wordOf(16), textOf(200)), { maxItems: 16 }),
     agents: bounded(z.array(wordOf(16)), { maxItems: 16 }),
@@ -67,26 +68,26 @@ export const sessionSchema = z.lazy(() =>
     epoch: z.int().check(z.nonnegative()),
     sandbox: z.optional(sandboxSchema),
     lease: z.optional(leaseSchema),
-    /** What became of the sandbox it had, while it has none. */
+    /** Why the session lost its sandbox, while it has none. */
     lost: z.optional(z.enum(["gone", "released"])),
-    /** The files of its last sandbox, while it is on the move and has no other yet. */
+    /** The files of the last sandbox, while the session moves and has no other sandbox yet. */
     snapshotId: z.optional(providerId()),
     environment: z.optional(environmentSchema),
     createdAt: time,
     lastUsedAt: time,
-    /** Since when nobody had used it when it was last taken. */
+    /** Since when the session had been idle when it was last taken. */
     idleSince: z.optional(time),
-    /** It is not to be given up for idleness before this: someone asked. */
+    /** Not released as idle before this, because a user extended it. */
     keptUntil: z.optional(time),
-    /** A command runs in its sandbox, which says so again before this is over. */
+    /** A command runs in the sandbox. It renews this before it expires. */
     usedUntil: z.optional(time),
-    /** When its agent's conversation was begun afresh. */
+    /** When the user last reset the conversation. */
     resetAt: z.optional(time),
-    /** Deleted by its user; the item stays, so that no name of a sandbox comes twice. */
+    /** Deleted by its user. The item stays, so that no sandbox name is used twice. */
     deletedAt: z.optional(time),
-    /** No turn has it: it may be given up, the least recently used first. */
+    /** No turn holds it: it may be released, least recently used first. */
     isIdle: z.optional(z.boolean()),
-    /** When the reaper must look at it; absent while it has no sandbox. */
+    /** When the reaper looks at it; absent while it has no sandbox. */
     dueAt: z.optional(time),
     expiresAt: time,
   }),

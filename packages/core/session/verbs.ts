@@ -1,14 +1,16 @@
-import type { Deps, SessionDeps } from "../deps.ts";
+import { requireCapacity } from "../capacity/slots.ts";
+import type { Deps, SandboxDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { sessionRetentionMs } from "../limits.ts";
 import { inParallel } from "../parallel.ts";
 import type { Health, Page, SessionName } from "../ports.ts";
-import { busy, refuseWithoutRoom } from "./lease.ts";
+import { busy } from "./lease.ts";
+import { checkHealth, invalidateSession } from "./prepare.ts";
 import { whoHolds } from "./release.ts";
 import type { Session } from "./schema.ts";
 import { type SessionView, viewSession } from "./view.ts";
 
-/** A session of the user's own; one that was deleted is none. */
+/** The user's session. A deleted one is not found. */
 export async function getSession({ store }: Deps, { userId, sessionKey }: SessionName): Promise<Session> {
   const session = await store.getSession(userId, sessionKey);
   if (!session || session.deletedAt !== undefined) throw noSuchSession();
@@ -16,10 +18,9 @@ export async function getSession({ store }: Deps, { userId, sessionKey }: Sessio
 }
 
 export function noSuchSession(): AppError {
-  return new AppError("not_found", "There is no such session.");
+  return new AppError("not_found", "The session does not exist.");
 }
 
-/** A session for its user to see. */
 export async function showSession(
   { store, clock }: Deps,
   session: Session,
@@ -30,7 +31,7 @@ export async function showSession(
 }
 
 export async function listSessions(
-  deps: Pick<SessionDeps, "sessions"> & Deps,
+  deps: SandboxDeps,
   userId: string,
   { probe, ...options }: { limit: number; after?: string; probe: boolean },
 ): Promise<Page<SessionView>> {
@@ -39,7 +40,7 @@ export async function listSessions(
   await inParallel(items, probesAtOnce, always, async (session) => {
     const { key } = session;
     const asked = probe && session.sandbox !== undefined;
-    const health = asked ? await deps.sessions.checkHealth({ userId, sessionKey: key }) : undefined;
+    const health = asked ? await checkHealth(deps, { userId, sessionKey: key }) : undefined;
     shown.set(key, await showSession(deps, session, health));
   });
   return { items: items.flatMap(({ key }) => shown.get(key) ?? []), next };
@@ -48,17 +49,17 @@ export async function listSessions(
 const probesAtOnce = 8;
 const always = () => true;
 
-/** Gets or creates the session and has it made ready, where it is not: by a worker, for whoever comes next. */
+/** Gets or creates the session. If its sandbox is not ready, a worker prepares it. */
 export async function requestSession(
-  deps: SessionDeps,
+  deps: SandboxDeps,
   name: SessionName,
 ): Promise<{ session: Session; health: Health }> {
-  const { store, sessions, work } = deps;
+  const { store, work } = deps;
   const { userId, sessionKey } = name;
   const existing = await store.getSession(userId, sessionKey);
-  const health = existing?.sandbox ? await sessions.checkHealth(name) : "gone";
+  const health = existing?.sandbox ? await checkHealth(deps, name) : "gone";
   if (existing && health === "healthy") return { session: existing, health };
-  if (!existing?.sandbox) await refuseWithoutRoom(deps, name);
+  if (!existing?.sandbox) await requireCapacity(deps, name, { patience: "request" });
   const session = existing && existing.deletedAt === undefined ? existing : await open(deps, name, existing);
   await work.send({ kind: "prepare", userId, sessionKey });
   return { session, health };
@@ -76,12 +77,12 @@ async function open(
     { lease: deleted?.lease ?? null },
     { set: { lastUsedAt: now, expiresAt: now + sessionRetentionMs }, remove: ["deletedAt"] },
   );
-  // Where it was lost, someone else has opened it.
-  if (!outcome.item) throw new AppError("internal", "The session could not be written.");
+  // If the write lost, another process has opened the session.
+  if (!outcome.item) throw new AppError("internal", "The session could not be stored.");
   return outcome.item;
 }
 
-/** A fresh conversation with the agent, in the same sandbox. */
+/** Starts a new conversation with the agent in the same sandbox. */
 export async function resetSession(deps: Deps, name: SessionName): Promise<Session> {
   const { store, clock } = deps;
   for (;;) {
@@ -92,12 +93,12 @@ export async function resetSession(deps: Deps, name: SessionName): Promise<Sessi
   }
 }
 
-/** Deletes the session: its sandbox goes, and nobody sees it any more. Refused while a turn has it. */
-export async function deleteSession(deps: SessionDeps, name: SessionName): Promise<void> {
-  const { store, clock, sessions } = deps;
+/** Deletes the session and its sandbox. Throws `session_busy` while a turn holds it. */
+export async function deleteSession(deps: SandboxDeps, name: SessionName): Promise<void> {
+  const { store, clock } = deps;
   for (;;) {
     await idleSession(deps, name);
-    if (!(await sessions.invalidateSession(name))) continue;
+    if (!(await invalidateSession(deps, name))) continue;
     const session = await store.getSession(name.userId, name.sessionKey);
     if (!session) return;
     const { userId, key, lease = null, epoch, sandbox } = session;

@@ -4,13 +4,12 @@ import type { Session } from "./schema.ts";
 
 const instant = z.iso.datetime();
 
-/** A session as the API shows it. */
 export const sessionViewSchema = z
   .lazy(() =>
     z.object({
       key: z.string(),
       epoch: z.int(),
-      /** It has a sandbox that a turn can begin in at once. */
+      /** A turn can start in its sandbox at once. */
       isReady: z.boolean(),
       sandbox: z.nullable(
         z.object({
@@ -21,9 +20,9 @@ export const sessionViewSchema = z
           expiresAt: z.nullable(instant),
         }),
       ),
-      /** The turn that has it. */
+      /** The turn that holds it. */
       lease: z.nullable(z.object({ taskId: z.string(), turn: z.int() })),
-      /** What the sandbox said, where it was asked. */
+      /** The sandbox's health, if it was probed. */
       health: z.nullable(z.enum(["healthy", "resumable", "gone", "unknown"])),
       environment: z.nullable(
         z.object({
@@ -35,7 +34,7 @@ export const sessionViewSchema = z
       ),
       createdAt: instant,
       lastUsedAt: instant,
-      /** How long nobody has used it; null while a turn has it. */
+      /** How long the session has been idle; null while a turn holds it. */
       idleMs: z.nullable(z.int()),
       keptUntil: z.nullable(instant),
       resetAt: z.nullable(instant),

@@ -15,9 +15,9 @@ import { sealSecrets } from "./secrets.ts";
 import { addUsed } from "./view.ts";
 
 /**
- * Continues a task whose turn has ended: the lease, then the prompt, then the next turn, then the work message. The turn
- * says which request made it. So a retry answers with the turn it made, also where only the answer of the write was
- * lost, and never with a turn that another request made.
+ * Continues a task whose turn has ended. Order: lease, prompt, next turn, work message. `turnKey` names the request
+ * that made a turn. So a retry answers with the turn it made, even if only the response of the write was lost, and
+ * never with another request's turn.
  */
 export async function continueTask(
   deps: SealingDeps,
@@ -34,11 +34,12 @@ export async function continueTask(
   const turn = task.turn + 1;
   const next = nextTurn(deps, task, request, turnKey);
   if (!isTerminal(task.state.status)) throw active(task);
-  if (turn > turnsMax) throw new AppError("turn_limit", `A task may have ${turnsMax} turns; start another.`);
+  if (turn > turnsMax)
+    throw new AppError("turn_limit", `A task has at most ${turnsMax} turns. Start a new one.`);
 
   const { sessionKey } = task;
   await takeLease(deps, { userId, sessionKey }, { taskId: id, turn, until: next.deadlineAt }, task);
-  // The next turn takes the place of the one that ended: what follows its end is done first.
+  // The next turn replaces the ended one, so finish what follows its end first.
   if (task.dueAt !== undefined) await followUp(deps, task);
   await Promise.all([
     storePrompt(deps.store, { id, ...next.change.set }, request.prompt),
@@ -55,14 +56,17 @@ export async function continueTask(
   return outcome.item;
 }
 
-/** A short prompt becomes an item of its own with the launch: one that was never launched is stored before it goes. */
+/**
+ * A short prompt gets its own item at launch. A turn that never launched has none yet, so store it before it is
+ * replaced.
+ */
 async function keepUnlaunchedPrompt(store: SealingDeps["store"], task: Task): Promise<void> {
   const { id, turn, turnKey, prompt, startedAt, expiresAt } = task;
   if (prompt !== undefined && startedAt === undefined)
     await store.putPrompt(id, { turn, key: turnKey }, prompt, expiresAt);
 }
 
-/** The first try may have died before it asked for a worker; asking twice does no harm. */
+/** The first try may have died before it sent the message. Sending it twice is harmless. */
 async function answerRetry({ work }: SealingDeps, task: Task, made: number): Promise<Task> {
   if (task.turn === made && task.state.status === "queued")
     await work.send({ kind: "provision", taskId: task.id, turn: made });
@@ -94,7 +98,7 @@ function nextTurn(
       outputSeq: 0,
       pastUsage: addUsed(task.usage, task.pastUsage),
       past: [...task.past, pastOf(task)],
-      // Nothing is appended to the phases of a task that has ended, so the list that was read is the list there is.
+      // An ended task gets no new phases, so the list we read is complete.
       phases: [...task.phases.slice(1 - phasesKept), { turn, status: "queued", at: now, by: "api" } as const],
       phaseCount: task.phaseCount + 1,
       notices: task.notices.slice(-noticesKept),
@@ -123,6 +127,6 @@ function pastOf({ turn, outputSeq, turnKey }: Task) {
 function active(task: Task): AppError {
   return new AppError(
     "task_active",
-    `Turn ${task.turn} is ${task.state.status}; stop it or wait for its end.`,
+    `Turn ${task.turn} is ${task.state.status}. Stop it or wait for its end.`,
   );
 }

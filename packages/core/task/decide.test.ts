@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { RunnerState } from "../ports.ts";
-import { aTask } from "../testing.ts";
+import { aTask } from "../testing/task.ts";
 import {
   causes,
   decideClaim,
@@ -27,7 +27,7 @@ const push = { commit: "c0ffee", branch: "b", exitCode: 0, text: "t" };
 const finalizing = (finalizeBy: number): TaskState => ({ status: "finalizing", push, finalizeBy });
 const ended: TaskState = { status: "succeeded", endedAt: 1, result: null };
 
-describe("what a worker does with a message", () => {
+describe("decideClaim", () => {
   it.each([
     ["for a task that is not there", undefined, { kind: "nothing" }],
     ["for an older turn", aTask({ turn: 2 }), { kind: "nothing" }],
@@ -50,7 +50,7 @@ describe("what a worker does with a message", () => {
   });
 });
 
-describe("what a runner is told", () => {
+describe("decideRunnerAction", () => {
   it.each([
     ["whose task is not there", undefined, "stop"],
     ["of another turn", aTask({ turn: 2, state: running }), "stop"],
@@ -64,7 +64,7 @@ describe("what a runner is told", () => {
   });
 });
 
-describe("how a turn ends", () => {
+describe("decideEnd", () => {
   const end = (over: Partial<RunnerEnd>): RunnerEnd => ({
     lastSeq: 0,
     exitCode: null,
@@ -87,7 +87,7 @@ describe("how a turn ends", () => {
     expect("error" in state ? state.error.code : undefined).toBe(code);
   });
 
-  it("with what it said and committed", () => {
+  it("includes the agent's text and commit", () => {
     const given = end({ exitCode: 0, commit: "c0ffee", branch: "b" });
     const result = { exitCode: 0, text: "t", commit: "c0ffee", branch: "b", pushed: false };
     expect(decideEnd(given, now)).toEqual({ status: "succeeded", endedAt: now, result });
@@ -96,12 +96,12 @@ describe("how a turn ends", () => {
   it.each([
     ["inactivity", causes.inactivity],
     ["deadline", causes.deadline],
-  ] as const)("only once it is proven, for %s", (reason, cause) => {
+  ] as const)("requires proof for %s", (reason, cause) => {
     expect(decideEnd(end({ reason }), now)).toEqual(cause);
   });
 });
 
-describe("what a timer finds to do", () => {
+describe("decideTimer", () => {
   const limits = { maxDurationMs: 500, inactivityMs: 100 };
   const task = (state: TaskState, over: Partial<Task> = {}) =>
     aTask({ state, limits, deadlineAt: now + 50, lastActivityAt: now - 30, ...over });
@@ -132,7 +132,7 @@ describe("what a timer finds to do", () => {
     expect(decideTimer(given, { kind, taskId: given.id, turn: 1 }, now)).toEqual(action);
   });
 
-  it("is nothing, for a task that is not there", () => {
+  it("does nothing for a missing task", () => {
     expect(decideTimer(undefined, { kind: "deadline", taskId: "t", turn: 1 }, now)).toEqual({
       kind: "nothing",
     });
@@ -151,7 +151,7 @@ describe("what a timer finds to do", () => {
     ["finalizing past its time", task(finalizing(now)), { kind: "settle" }],
     ["stopping", task(stopping), { kind: "terminate" }],
     ["ended, and not followed up", task(ended), { kind: "follow up" }],
-  ] as const)("the reaper finds the same: %s", (_what, given, action) => {
+  ] as const)("the reaper decides the same: %s", (_what, given, action) => {
     expect(decideDue(given, now)).toEqual(action);
   });
 
@@ -177,12 +177,12 @@ describe("what a timer finds to do", () => {
     expect(decideSilence(task(running), { launch: "running", state: found }, now)).toEqual(verdict);
   });
 
-  it("a runner whose launch has ended is lost, whatever it last said", () => {
+  it("a runner whose launch exited is lost, regardless of its last state", () => {
     const report = { launch: "exited", state: state({ activity: "model", lastOutputAt: now - 20 }) } as const;
     expect(decideSilence(task(running), report, now)).toBe("runner lost");
   });
 
-  it("an agent cannot say for ever that it waits, nor a runner that it cannot deliver", () => {
+  it("neither an agent's wait nor undelivered output counts as activity forever", () => {
     const cap = 15 * 60_000;
     const at = (quietMs: number) => task(running, { lastActivityAt: now - quietMs, aliveAt: now - 1 });
     for (const found of [state({ activity: "tool" }), state({ undelivered: true })]) {
@@ -195,7 +195,7 @@ describe("what a timer finds to do", () => {
     });
   });
 
-  it("a longer inactivity limit than the cap holds", () => {
+  it("an inactivity limit longer than the cap applies", () => {
     const patient = { limits: { maxDurationMs: 1e9, inactivityMs: 1e7 }, lastActivityAt: now - 1e6 };
     const report = { launch: "running", state: state({ activity: "tool" }) } as const;
     expect(decideSilence(task(running, patient), report, now)).toEqual({ aliveAt: now });
@@ -203,7 +203,7 @@ describe("what a timer finds to do", () => {
 
   describe("a sign of life", () => {
     const due = (inMs: number) => task(running, { dueAt: now + inMs, deadlineAt: now + 10_000 });
-    it("moves when the reaper looks only once half of the time is over", () => {
+    it("moves the due time only after half of the inactivity time", () => {
       expect(signOfLife(due(5100), { lastActivityAt: now }, now)).toEqual({ lastActivityAt: now });
       expect(signOfLife(due(5000), { lastActivityAt: now }, now)).toEqual({
         lastActivityAt: now,
@@ -211,7 +211,7 @@ describe("what a timer finds to do", () => {
       });
     });
 
-    it("is worth a write once half of the time is over, and not past the cap", () => {
+    it("is written only after half of the inactivity time, and not past the cap", () => {
       const at = (quietMs: number, aliveMs: number) =>
         task(running, { lastActivityAt: now - quietMs, aliveAt: now - aliveMs });
       expect(isNewSign(at(1000, 49), now)).toBe(false);
@@ -220,7 +220,7 @@ describe("what a timer finds to do", () => {
     });
   });
 
-  it("what the reaper acts on comes back later each time, in the same turn and status", () => {
+  it("the reaper returns to an item with growing pauses in the same turn and status", () => {
     let at = task(running);
     const waits: number[] = [];
     for (let i = 0; i < 6; i++) {
@@ -233,12 +233,12 @@ describe("what a timer finds to do", () => {
     expect((reapAgain({ ...at, state: stopping }, now).dueAt ?? 0) - now).toBe(60_000);
   });
 
-  it("a stop that could not be proven is tried again later and later, but not for ever later", () => {
+  it("an unproven stop is retried with growing, bounded pauses", () => {
     expect([0, 1, 2, 3, 9, 99].map(terminateBackoffMs)).toEqual([2000, 4000, 8000, 16_000, 60_000, 60_000]);
   });
 });
 
-describe("how a granted push ends a turn", () => {
+describe("decidePushed", () => {
   it.each([
     ["pushed", "succeeded", undefined],
     ["refused", "failed", "push_failed"],
@@ -253,7 +253,7 @@ describe("how a granted push ends a turn", () => {
     expect("error" in state ? state.error.code : undefined).toBe(code);
   });
 
-  it("is looked for until a quarter of an hour after it was granted", () => {
+  it("is looked up until 15 minutes after the grant", () => {
     const finalizeBy = now + 60_000;
     expect(isPushGivenUp(finalizeBy, now + 15 * 60_000 - 1)).toBe(false);
     expect(isPushGivenUp(finalizeBy, now + 15 * 60_000)).toBe(true);

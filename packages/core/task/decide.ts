@@ -17,17 +17,17 @@ import type { AgentReport } from "./report.ts";
 import type { Push, Task, TaskError, TaskResult, TaskState } from "./schema.ts";
 import { isTerminal } from "./schema.ts";
 
-/** The claim id of a turn whose worker could do nothing more for now, and gave it back. */
+/** The claim id of a turn that its worker gave back, because nothing more could be done for now. */
 export const givenBack = "given back";
 
 export type ClaimVerdict =
-  /** Our own write, whose answer was lost on the way. */
+  /** Our own write, whose response was lost. */
   | { kind: "mine" }
   | { kind: "take over"; isRetry: boolean }
   | { kind: "wait"; ms: number }
   | { kind: "nothing" };
 
-/** What a worker does with a turn that it could not claim. */
+/** What a worker does with a turn it could not claim. */
 export function decideClaim(
   task: Task | undefined,
   turn: number,
@@ -54,14 +54,13 @@ export function decideClaim(
   }
 }
 
-/** Whether a worker's claim on a turn still stands. */
 export function isClaimedBy(task: Task | undefined, turn: number, claimId: string): boolean {
   return task?.turn === turn && task.state.status === "provisioning" && task.state.claim.id === claimId;
 }
 
 export type RunnerAction = "continue" | "stop" | "wait";
 
-/** What a runner is told: `wait` until the launch is on record, `stop` once its turn is being ended or over. */
+/** What a runner is told: `wait` until the launch is recorded, `stop` once its turn is ending or has ended. */
 export function decideRunnerAction(task: Task | undefined, turn: number): RunnerAction {
   if (!task || task.turn !== turn || isTerminal(task.state.status)) return "stop";
   switch (task.state.status) {
@@ -75,7 +74,7 @@ export function decideRunnerAction(task: Task | undefined, turn: number): Runner
   }
 }
 
-/** Why a turn is ended by someone else than its agent, and what it will be once the death is proven. */
+/** Why a turn ends for a reason other than its agent, and its status once death is proven. */
 export interface EndCause {
   outcome: "stopped" | "timed_out" | "failed";
   error: TaskError;
@@ -84,12 +83,12 @@ export interface EndCause {
 export const causes = {
   stopped: cause("stopped", "stopped_by_user", "The task was stopped."),
   deadline: cause("timed_out", "deadline_exceeded", "The turn ran past its deadline."),
-  inactivity: cause("failed", "inactivity_timeout", "The agent was silent for too long."),
-  runnerLost: cause("failed", "agent_failed", "The runner ended without a word: it crashed or was killed."),
-  budget: cause("failed", "budget_exceeded", "The task has used more money than it may."),
+  inactivity: cause("failed", "inactivity_timeout", "The agent printed nothing for too long."),
+  runnerLost: cause("failed", "agent_failed", "The runner ended without a report. It crashed or was killed."),
+  budget: cause("failed", "budget_exceeded", "The task exceeded its budget."),
 } as const satisfies Record<string, EndCause>;
 
-/** What an event that a turn waits for may find to do. */
+/** What a timer or the reaper does with a turn. */
 export type DueAction =
   | { kind: "nothing" }
   | { kind: "again"; inMs: number }
@@ -103,8 +102,7 @@ export type DueAction =
 const nothing = { kind: "nothing" } as const;
 
 /**
- * What a timer finds to do. It carries nothing but which turn it is for: one that comes twice, late, early or for
- * another turn decides by what is stored, as any other would.
+ * What a timer does. It carries only the turn, so a duplicate, late, early or outdated timer decides by what is stored.
  */
 export function decideTimer(task: Task | undefined, timer: Timer, now: number): DueAction {
   if (!task || task.turn !== timer.turn) return nothing;
@@ -125,7 +123,7 @@ export function decideTimer(task: Task | undefined, timer: Timer, now: number): 
   }
 }
 
-/** What is stored of when a timer is to act; a stop that is tried again has only a pause. */
+/** The stored time at which a timer acts. A retried stop has none. */
 export function timerDueAt(task: Task, kind: Timer["kind"]): number | undefined {
   switch (kind) {
     case "deadline":
@@ -139,7 +137,7 @@ export function timerDueAt(task: Task, kind: Timer["kind"]): number | undefined 
   }
 }
 
-/** What the reaper finds to do with a task that is due: whatever a lost message would have seen to. */
+/** What the reaper does with a due task: what a lost message or timer would have done. */
 export function decideDue(task: Task, now: number): DueAction {
   switch (task.state.status) {
     case "queued":
@@ -163,8 +161,8 @@ export function decideDue(task: Task, now: number): DueAction {
 }
 
 /**
- * When the reaper comes back to a task it is about to act on. It is written before the act: an item that fails, or that
- * nothing can be done about now, moves out of the way of the others, further each time.
+ * When the reaper looks at this task again. Written before it acts, with growing delays, so a task that keeps failing
+ * does not block the others.
  */
 export function reapAgain(task: Task, now: number): Pick<Task, "dueAt" | "reaped"> {
   const { turn, reaped } = task;
@@ -174,19 +172,19 @@ export function reapAgain(task: Task, now: number): Pick<Task, "dueAt" | "reaped
   return { dueAt: now + waitMs, reaped: { turn, status, count } };
 }
 
-/** When the reaper should look at a turn that no worker has taken. */
+/** When the reaper looks at a turn that no worker has claimed. */
 export function queuedDueAt(now: number, deadlineAt: number): number {
   return Math.min(now + claimMs, deadlineAt + reaperSlackMs);
 }
 
-/** When the reaper should look at a running turn, if no timer has. */
+/** When the reaper looks at a running turn, if no timer has. */
 export function runningDueAt(task: Activity & Pick<Task, "deadlineAt">): number {
   return Math.min(task.deadlineAt, silentAt(task)) + reaperSlackMs;
 }
 
 /**
- * What a sign of life writes. Signs that change nothing that matters are not written: the time by which the turn counts
- * as silent moves at most twice in the time it may be silent for, so that a turn that talks costs no index writes.
+ * What output writes besides its sequence number. `dueAt` moves at most twice per inactivity period, so output causes
+ * few index writes.
  */
 export function signOfLife(
   task: Task,
@@ -198,19 +196,19 @@ export function signOfLife(
   return { ...sign, ...(movesDue && { dueAt: runningDueAt(alive) }) };
 }
 
-/** Whether a beat that says the agent waits for its model or a tool is worth a write. */
+/** Whether a beat of an agent that waits for its model or a tool is worth a write. */
 export function isNewSign(task: Task, now: number): boolean {
   const heardAt = Math.max(task.lastActivityAt, task.aliveAt ?? 0);
   return now - heardAt >= task.limits.inactivityMs / 2 && now < hungAt(task);
 }
 
-/** What a look into the sandbox says of a turn that seems silent. */
+/** What the sandbox says about a turn that seems silent. */
 export type SilenceVerdict = { lastActivityAt: number } | { aliveAt: number } | "silent" | "runner lost";
 
 /**
- * Only evidence counts: that we asked moves nothing. Output that could not be delivered is output. A wait for the model
- * or a tool is work until the cap, as long as the runner itself lives: one that was stopped or starved leaves the time
- * of its last word behind. What the sandbox says could be the agent's own words; the deadline still stands.
+ * Only evidence counts; asking moves nothing. Undelivered output is output. Waiting for the model or a tool counts as
+ * work up to the cap, while the runner itself lives: a stopped or starved runner leaves an old timestamp. The agent
+ * could forge this state, but the deadline still holds.
  */
 export function decideSilence(task: Task, { launch, state }: RunnerReport, now: number): SilenceVerdict {
   if (launch === "exited") return "runner lost";
@@ -222,22 +220,22 @@ export function decideSilence(task: Task, { launch, state }: RunnerReport, now: 
   return !isStale && (state.undelivered || state.activity !== "none") ? { aliveAt: now } : "silent";
 }
 
-/** A runner writes its state every few seconds; the sandbox's clock may differ from ours. */
+/** A live runner writes its state every few seconds. The sandbox's clock may differ from ours. */
 const staleRunnerMs = 60_000;
 
-/** When a turn or a room that could not be had is tried for again: later each time, and not everyone at once. */
+/** When to retry acquiring a sandbox: exponential backoff with jitter. */
 export function retryDelayMs(attempt: number, who: string, askedMs = 0): number {
   const most = Math.min(retryProvisionMs * 2 ** Math.min(attempt, 10), retryProvisionMaxMs);
   const [byte = 0] = createHash("sha256").update(`${who} ${attempt}`).digest();
   return Math.max(askedMs, Math.round(most * (0.5 + byte / 510)));
 }
 
-/** How long after an attempt at an end the next one is made. */
+/** The pause before the next attempt to end a turn. */
 export function terminateBackoffMs(attempts: number): number {
   return Math.min(terminateRetryMs * 2 ** Math.min(attempts, 10), terminateRetryMaxMs);
 }
 
-/** How the runner says a turn ended. */
+/** How the runner reports the end of a turn. */
 export interface RunnerEnd extends AgentReport {
   lastSeq: number;
   exitCode: number | null;
@@ -255,14 +253,14 @@ export interface RunnerEnd extends AgentReport {
   agentMs?: number | undefined;
   text: string;
   detail?: string | undefined;
-  /** What the work was committed as, where it was. */
+  /** The commit that holds the work, if there is one. */
   commit?: string | undefined;
   branch?: string | undefined;
-  /** What became of a granted push. */
+  /** The outcome of a granted push. */
   pushed?: boolean | undefined;
 }
 
-/** The end a runner reports: one that is written as it is, or one whose death must be proven first. */
+/** The state a reported end leads to: final, or one whose death must be proven first. */
 export function decideEnd(end: RunnerEnd, now: number): TaskState | EndCause {
   const { agentMs } = end;
   const ended = { endedAt: now, result: resultOf(end), ...(agentMs !== undefined && { agentMs }) };
@@ -274,17 +272,17 @@ export function decideEnd(end: RunnerEnd, now: number): TaskState | EndCause {
     case "clone_failed":
       return failure(now, null, {
         code: "provision_failed",
-        detail: `The repository could not be cloned: ${end.detail ?? "git did not say why"}`,
+        detail: `The repository could not be cloned: ${end.detail ?? "git gave no reason"}`,
       });
     case "install_failed":
       return failure(now, ended.result, {
         code: "provision_failed",
-        detail: `The agent could not be installed: ${end.detail ?? "it did not say why"}`,
+        detail: `The agent could not be installed: ${end.detail ?? "no reason given"}`,
       });
     case "agent_missing":
     case "runner_error":
       return {
-        ...failed({ code: "agent_failed", detail: end.detail ?? "The agent could not be run." }),
+        ...failed({ code: "agent_failed", detail: end.detail ?? "The agent could not be started." }),
         ...ended,
       };
     case "exited":
@@ -294,12 +292,12 @@ export function decideEnd(end: RunnerEnd, now: number): TaskState | EndCause {
   }
 }
 
-/** How a turn ends whose push was granted, once it is known whether the push arrived. */
+/** The final state of a turn whose push was granted, once the push's outcome is known. */
 export function decidePushed(
   push: Push,
   outcome: "pushed" | "refused" | "timed out" | "unknown",
   now: number,
-  detail = "The remote did not take the push.",
+  detail = "The remote rejected the push.",
 ): TaskState {
   const { commit, branch, exitCode, text } = push;
   const result = { exitCode, text, commit, branch, pushed: outcome === "pushed" };
@@ -316,9 +314,9 @@ export function decidePushed(
 }
 
 const unknownPush =
-  "The remote could not be asked whether the push arrived: its outcome is unknown. Look at the branch.";
+  "The outcome of the push is unknown, because the remote did not answer. Check the branch.";
 
-/** Whether the remote is no longer asked about a push. */
+/** Whether to stop asking the remote about a push. */
 export function isPushGivenUp(finalizeBy: number, now: number): boolean {
   return now >= finalizeBy - finalizeMs + finalizeGiveUpMs;
 }
@@ -341,13 +339,13 @@ function isUnderWay(status: TaskState["status"]): boolean {
 
 type Activity = Pick<Task, "lastActivityAt" | "aliveAt" | "limits">;
 
-/** When a turn counts as silent, if nothing is heard of it until then. */
+/** When the turn counts as silent if nothing is heard until then. */
 export function silentAt(task: Activity): number {
   const { lastActivityAt, aliveAt = 0, limits } = task;
   return Math.min(Math.max(lastActivityAt, aliveAt) + limits.inactivityMs, hungAt(task));
 }
 
-/** When a turn counts as hung, whatever it says it waits for. */
+/** When the turn counts as hung, regardless of what it says it waits for. */
 function hungAt({ lastActivityAt, limits }: Activity): number {
   return lastActivityAt + Math.max(activityCapMs, limits.inactivityMs);
 }
@@ -362,6 +360,6 @@ function cause(outcome: EndCause["outcome"], code: TaskError["code"], detail: st
 
 function describeExit(end: RunnerEnd): TaskError {
   const how =
-    end.exitCode === null ? `was ended by ${end.signal ?? "a signal"}` : `exited with ${end.exitCode}`;
+    end.exitCode === null ? `was killed by ${end.signal ?? "a signal"}` : `exited with ${end.exitCode}`;
   return { code: "agent_failed", detail: `The agent ${how}.` };
 }

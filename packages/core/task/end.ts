@@ -19,9 +19,9 @@ import { reported } from "./report.ts";
 import { type Actor, commandOf, type Task, type TaskError, type TaskState } from "./schema.ts";
 
 /**
- * Ends a turn for stop, deadline, inactivity, budget or reaper. First the one write from which no push is granted and no
- * output taken, then the kill, then its proof, then the outcome. Returns the task as it then is: ended, still `stopping`
- * where there is no proof yet, or untouched where it could no longer be stopped.
+ * Ends a turn for stop, deadline, inactivity, budget or reaper. Order: the write after which no push is granted and no
+ * output accepted, the kill, its proof, the outcome. Returns the task: ended, still `stopping` without proof, or
+ * unchanged if it could no longer be stopped.
  */
 export async function endTurn(
   deps: SandboxDeps,
@@ -35,7 +35,7 @@ export async function endTurn(
   return stopping.state.status === "stopping" ? await terminate(deps, stopping, by) : stopping;
 }
 
-/** The write that ends it for everyone else. `attempts` is 1 where the caller makes the first attempt itself. */
+/** The write that ends the turn for everyone else. `attempts` is 1 if the caller makes the first attempt itself. */
 export async function beginStopping(
   deps: Deps,
   task: Task,
@@ -49,7 +49,10 @@ export async function beginStopping(
   return { task: outcome.item ?? task, won: outcome.won };
 }
 
-/** One more attempt at a `stopping` turn: it is recorded first, so that a caller that dies of it leaves it counted. */
+/**
+ * One more attempt at a `stopping` turn. It is recorded before it is made, so a caller that dies during the attempt
+ * leaves it counted.
+ */
 export async function terminate(deps: SandboxDeps, task: Task, by: Actor): Promise<Task> {
   const { turn, state } = task;
   if (state.status !== "stopping") return task;
@@ -57,18 +60,19 @@ export async function terminate(deps: SandboxDeps, task: Task, by: Actor): Promi
   const recorded = await deps.store.changeTask(task.id, when.nextAttempt(turn, "stopping", state.attempts), {
     set: { state: { ...state, attempts }, dueAt: deps.clock.now() + terminateBackoffMs(attempts) },
   });
-  // Another makes this attempt, or made it: one message for each attempt, however many arrive.
+  // Another process makes this attempt. However many messages arrive, each attempt is made once.
   if (!recorded.won) return recorded.item ?? task;
   return await attempt(deps, recorded.item, by);
 }
 
-/** Kills what the turn started, and writes its outcome once that is proven. The attempt is on record already. */
+/** Kills what the turn started and writes the outcome once that is proven. The attempt is already recorded. */
 async function attempt(deps: SandboxDeps, task: Task, by: Actor): Promise<Task> {
   const { store, clock, timers, metrics } = deps;
   const { turn, state } = task;
   if (state.status !== "stopping") return task;
 
-  // The next attempt's timer is armed beside this one, which may outlive its function. Without a timer there is the reaper.
+  // This attempt may outlive its function, so arm the next attempt's timer at the same time. Without a timer the reaper
+  // retries.
   const timer = { kind: "terminate", taskId: task.id, turn } as const;
   const armed = timers.arm(timer, terminateBackoffMs(state.attempts)).catch(() => {});
   const [proven] = await Promise.all([isProven(deps, task, state.attempts), armed]);
@@ -91,7 +95,7 @@ async function attempt(deps: SandboxDeps, task: Task, by: Actor): Promise<Task> 
   return over.item ?? task;
 }
 
-/** The turn is over and there is nothing to kill: it never ran, or its sandbox is gone. */
+/** Ends a turn that has nothing to kill: it never ran, or its sandbox is gone. */
 export async function failTurn(
   deps: Deps,
   task: Task,
@@ -109,7 +113,7 @@ export async function failTurn(
   if (failed.won) await requestFollowUp(deps, failed.item);
 }
 
-/** The runner says its agent has ended, and that every batch before was taken. */
+/** The runner reports that its agent has ended and that all output before was accepted. */
 export async function reportEnd(
   deps: Deps,
   { taskId, turn }: { taskId: string; turn: number },
@@ -132,7 +136,7 @@ export async function reportEnd(
     return action === "continue" ? "wait" : action;
   }
 
-  // The runner says it killed its agent; the proof is ours to find.
+  // The runner says it killed its agent. That is not proof.
   if ("outcome" in verdict) {
     countStopBegun(deps, outcome.item, verdict);
     await timers.arm({ kind: "terminate", taskId, turn }, 0);
@@ -173,11 +177,11 @@ function endedChange({ clock, config }: Deps, turn: number, state: TaskState, en
     remove: hasLostTrack(state, end) ? ["conversation"] : [],
   });
   if (outputCutBytes === 0) return change;
-  const detail = `${outputCutBytes} bytes of output were beyond the cap of ${config.maxOutputBytes} and are not kept.`;
+  const detail = `${outputCutBytes} bytes of output exceeded the limit of ${config.maxOutputBytes} and were dropped.`;
   return { ...change, notice: { code: "output_cut", detail, turn, at: now } };
 }
 
-/** An agent that failed without naming its conversation could not resume it: the next turn gets a replay. */
+/** An agent that failed without naming its conversation cannot resume it. The next turn gets a replay. */
 function hasLostTrack({ status }: TaskState, { conversationId }: RunnerEnd): boolean {
   return status === "failed" && conversationId === undefined;
 }

@@ -19,7 +19,10 @@ import { openSecrets } from "./secrets.ts";
 type Turn = { taskId: string; turn: number };
 type Grant = { action: "go"; credential: GitCredential | null } | { action: "stop" | "wait" };
 
-/** Hands the credential to clone with to the first who asks, so that the agent, which comes later, can not have it. */
+/**
+ * Gives the clone credential to the first caller. The runner asks before it starts the agent, so the agent cannot get
+ * it.
+ */
 export async function grantClone(
   { store, sealer }: SealingDeps,
   { taskId, turn }: Turn,
@@ -32,8 +35,8 @@ export async function grantClone(
 }
 
 /**
- * The push grant. The credential is handed out only after the one write from running to finalizing, which a stop and
- * a passed deadline race for: so after an acknowledged stop there is no push.
+ * Grants the push. The credential is returned only after the write `running` → `finalizing`, which stop and deadline
+ * race for. So there is no push after an acknowledged stop.
  */
 export async function grantPush(deps: SealingDeps, { taskId, turn }: Turn, push: Push): Promise<Grant> {
   const { store, clock, sealer, timers, metrics } = deps;
@@ -58,7 +61,7 @@ export async function grantPush(deps: SealingDeps, { taskId, turn }: Turn, push:
   return { action: "go", credential: openSecrets(sealer, outcome.item).git ?? null };
 }
 
-/** The runner knows what became of its push. */
+/** The runner reports the outcome of its push. */
 export async function settleReported(
   deps: Deps,
   { taskId, turn }: Turn,
@@ -75,8 +78,8 @@ export async function settleReported(
 }
 
 /**
- * Nobody has told what became of a push: its runner is ended first, then the remote is asked. The push is never repeated.
- * A remote that does not answer is asked again until a bound; then the turn ends with the outcome unknown.
+ * Nobody reported the push's outcome: end the runner, then ask the remote. The push is never repeated. A remote that
+ * does not answer is asked until a time limit; then the turn ends with the outcome unknown.
  */
 export async function settleTimedOut(deps: EndingDeps, task: Task, by: Actor): Promise<void> {
   const { clock, store, timers } = deps;
@@ -120,7 +123,7 @@ async function settle(deps: Deps, task: Task, state: TaskState, by: Actor): Prom
   return outcome.won;
 }
 
-/** A runner whose answer was lost asks again for what it was granted. */
+/** The runner's response was lost and it asks for the same grant again. */
 function isSameGrant(task: Task | undefined, turn: number, push: Push): boolean {
   return task?.turn === turn && task.state.status === "finalizing" && task.state.push.commit === push.commit;
 }

@@ -1,19 +1,16 @@
 import { cutTo } from "../bounds.ts";
-import { usageOf } from "../cost/decide.ts";
-import { addUsage } from "../cost/index.ts";
 import type { Deps } from "../deps.ts";
 import { errorDetailMaxBytes, followUpDueMs } from "../limits.ts";
 import { countTurnEnd } from "../metrics/count.ts";
 import type { TaskChange } from "../ports.ts";
 import { markIdle } from "../session/idle.ts";
-import { announce } from "../webhook/index.ts";
+import { usageOf } from "../usage/decide.ts";
+import { addUsage } from "../usage/usage.ts";
+import { announce } from "../webhook/deliver.ts";
 import { when } from "./guards.ts";
 import { type Actor, isTerminal, type Task, type TaskError, type TaskState } from "./schema.ts";
 
-/**
- * The write that ends a turn. The task stays due until its end was followed up (`followUp`), so that what follows an end
- * is not lost with the message that asks for it.
- */
+/** The write that ends a turn. The task stays due until `followUp` is done, so a lost message loses nothing. */
 export function ended(
   turn: number,
   state: TaskState,
@@ -32,12 +29,12 @@ function withShortError(state: TaskState): TaskState {
   return "error" in state ? { ...state, error: shortened(state.error) } : state;
 }
 
-/** What others say of an error may be long; a task's item has bounds. */
+/** Error texts come from outside and may be long; the item must stay small. */
 export function shortened({ code, detail }: TaskError): TaskError {
   return { code, detail: cutTo(errorDetailMaxBytes, detail) };
 }
 
-/** Asks a worker to follow a turn's end up. Where that fails the reaper does it: the task is due. */
+/** Asks a worker to do the follow-up. If the message is lost, the reaper does it: the task is due. */
 export async function requestFollowUp(deps: Deps, task: Task): Promise<void> {
   countTurnEnd(deps, task);
   const { id: taskId, turn } = task;
@@ -46,9 +43,9 @@ export async function requestFollowUp(deps: Deps, task: Task): Promise<void> {
 }
 
 /**
- * What follows a turn's end: the session is idle, a sandbox that is not to be kept goes, the webhook is queued, the usage
- * is counted. Doing it twice is harmless. A crash between the mark and the sum counts nothing, which is the better error
- * in a sum of money; every other failure leaves the task due, and all of it is done again.
+ * What follows a turn's end: mark the session idle, release a sandbox that is not kept, queue the webhook, count the
+ * usage. Safe to repeat. A crash between the mark and the sum loses one count, which is better than charging twice.
+ * After any other failure the task stays due and all of it runs again.
  */
 export async function followUp(deps: Deps, task: Task): Promise<void> {
   const { store, clock, work } = deps;

@@ -1,7 +1,7 @@
 import type { TaskGuard } from "../ports.ts";
 import { statuses, terminalStatuses } from "./schema.ts";
 
-/** Every condition under which a task may change, by name. Each includes the turn: an older turn changes nothing. */
+/** Every condition for changing a task, by name. Each includes the turn, so an older turn changes nothing. */
 export const when = {
   queued: (turn: number): TaskGuard => ({ turn, status: ["queued"] }),
 
@@ -20,7 +20,7 @@ export const when = {
 
   running: (turn: number): TaskGuard => ({ turn, status: ["running"] }),
 
-  /** Batches are taken strictly in order, and none once the turn is being ended. */
+  /** Batches are accepted strictly in order, and none once the turn is ending. */
   readyForBatch: (turn: number, seq: number): TaskGuard => ({
     turn,
     status: ["running", "finalizing"],
@@ -33,7 +33,7 @@ export const when = {
     outputSeq: lastSeq,
   }),
 
-  /** The one write that stop and finalize race for: the second finds another status. */
+  /** The write that stop and finalize race for: the loser finds another status. */
   mayFinalize: (turn: number, now: number): TaskGuard => ({ turn, status: ["running"], deadlineAfter: now }),
 
   finalizing: (turn: number): TaskGuard => ({ turn, status: ["finalizing"] }),
@@ -44,7 +44,7 @@ export const when = {
 
   stopping: (turn: number): TaskGuard => ({ turn, status: ["stopping"] }),
 
-  /** Of all that mean to make the next attempt at an end, one records it and makes it. */
+  /** Of all processes that want to make the next attempt, one records it and makes it. */
   nextAttempt: (turn: number, status: "stopping" | "finalizing", attempts: number): TaskGuard => ({
     turn,
     status: [status],
@@ -58,6 +58,5 @@ export const when = {
 
   any: (turn: number): TaskGuard => ({ turn, status: statuses }),
 
-  /** The turn has ended, and nobody has followed its end up yet. */
   notFollowedUp: (turn: number): TaskGuard => ({ turn, status: terminalStatuses, uncounted: turn }),
 } as const;

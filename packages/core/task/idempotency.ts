@@ -3,7 +3,7 @@ import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { idempotencyMs } from "../limits.ts";
 
-/** The task id this key already stands for, or the planned one: it is written first, so that a retry resumes the start. */
+/** The task id stored under this key, or the new one. It is written first, so a retry resumes the same start. */
 export async function plannedBefore(
   { store, clock }: Deps,
   scope: string,
@@ -15,10 +15,10 @@ export async function plannedBefore(
   const { item } = await store.claimIdempotencyKey(scope, { taskId, turn: 1, requestHash, expiresAt });
   if (!item) throw new AppError("internal", "The idempotency key could not be read.");
   if (item.requestHash === requestHash) return item.taskId;
-  throw new AppError("idempotency_conflict", "The idempotency key was used before, with another body.");
+  throw new AppError("idempotency_conflict", "The idempotency key was already used with a different body.");
 }
 
-/** Of JSON with its names in order, so that the same request written differently is the same request. */
+/** Hashes JSON with sorted keys, so that equal requests have equal hashes. */
 export function hashOf(request: unknown): string {
   const canonical = JSON.stringify(request, (_key, part: unknown) =>
     part !== null && typeof part === "object" && !Array.isArray(part)

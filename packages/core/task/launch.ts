@@ -1,8 +1,17 @@
 import { createHash } from "node:crypto";
+import {
+  currentFile,
+  type LaunchConfig,
+  protocolVersion,
+  runDirName,
+  runDirs,
+  runFiles,
+  variables,
+} from "@concierge/protocol";
 import type { AgentAccess, LaunchDeps } from "../deps.ts";
 import { SetupError } from "../errors.ts";
 import { activityCapMs, tokenSlackMs } from "../limits.ts";
-import type { ReplaceReason, Room } from "../ports.ts";
+import type { AcquiredSandbox, ReplaceReason } from "../session/acquire.ts";
 import { runningDueAt } from "./decide.ts";
 import { when } from "./guards.ts";
 import { type Memory, remember } from "./memory.ts";
@@ -11,33 +20,25 @@ import { promptOf } from "./prompt.ts";
 import type { Notice, SandboxUse, Task } from "./schema.ts";
 import { openSecrets } from "./secrets.ts";
 
-const runDirs = "/tmp/concierge";
-
-/**
- * A path as a command is given it: commands begin in /vercel/sandbox. Where a sandbox is only a directory, as on a
- * machine that can not isolate, what is absolute for the provider's files is not so for its programs.
- */
-export function fromWorkingDirectory(path: string): string {
-  return `../..${path}`;
-}
-
 /** The turn's own directory in its sandbox. */
 export function runDirOf({ id, turn }: Pick<Task, "id" | "turn">): string {
-  return `${runDirs}/${id}-${turn}`;
+  return `${runDirs}/${runDirName({ taskId: id, turn })}`;
 }
 
-/** Uploads the runner and starts it, then says so. Doing it twice is harmless: the second runner finds the first. */
+/**
+ * Uploads the runner, starts it and records that. Safe to repeat: a second launch finds the first one's file and exits.
+ */
 export async function launch(
   deps: LaunchDeps,
   task: Task,
   claimId: string,
-  room: Room,
+  acquired: AcquiredSandbox,
   progress: Progress,
 ): Promise<void> {
   const { provider, store, clock, timers } = deps;
-  const { sandbox } = room;
+  const { sandbox } = acquired;
   const runDir = runDirOf(task);
-  const steps: Record<string, number> = { ...room.steps };
+  const steps: Record<string, number> = { ...acquired.steps };
   const timed = async <T>(step: string, work: Promise<T>): Promise<T> => {
     const from = clock.now();
     const result = await work;
@@ -45,32 +46,34 @@ export async function launch(
     return result;
   };
   const access = accessOf(deps, task);
-  const [memory, prompt] = await Promise.all([remember(deps, task, room), promptOf(store, task)]);
+  const [memory, prompt] = await Promise.all([remember(deps, task, acquired), promptOf(store, task)]);
   const files = [
-    { path: `${runDir}/runner.mjs`, content: deps.runner },
-    { path: `${runDir}/prompt`, content: `${memory.replay ?? ""}${prompt}` },
-    // Whose sandbox it now is, for a sweep of the turn before that comes late.
-    { path: `${runDirs}/current`, content: `${runDir.slice(runDirs.length + 1)}\n` },
+    { path: `${runDir}/${runFiles.runner}`, content: deps.runner },
+    { path: `${runDir}/${runFiles.prompt}`, content: `${memory.replay ?? ""}${prompt}` },
+    // Names the turn that owns the sandbox now. A late sweep of the previous turn reads it and spares this one.
+    { path: `${runDirs}/${currentFile}`, content: `${runDirName({ taskId: task.id, turn: task.turn })}\n` },
   ];
   const inactivity = { kind: "inactivity", taskId: task.id, turn: task.turn } as const;
-  const [turn, agentEnv] = await Promise.all([
-    turnOf(deps, task, prompt, runDir),
-    guard(deps, task, room, access),
-    // For the turns to come: a long one is stored already.
+  const [launchConfig, agentEnv] = await Promise.all([
+    launchConfigOf(deps, task, prompt),
+    limitNetwork(deps, task, acquired, access),
+    // For later turns. A long prompt is stored already.
     task.prompt !== undefined &&
       store.putPrompt(task.id, { turn: task.turn, key: task.turnKey }, prompt, task.expiresAt),
-    progress("launching", `The runner, for agent ${task.agent}.`),
-    refreshEnvironment(deps, task, room, progress),
+    progress("launching", `Starting the runner for agent ${task.agent}.`),
+    refreshEnvironment(deps, task, acquired, progress),
     timed("upload", provider.writeFiles(sandbox, files)),
-    // Armed before the launch: a worker that dies in between leaves a timer too many, not an agent without one.
+    // Armed before the launch: a worker that dies in between leaves an extra timer, not an agent without one.
     timers.arm(inactivity, task.limits.inactivityMs),
   ]);
-  const env = { CONCIERGE_TURN: JSON.stringify({ ...turn, agentEnv, ...conversationOf(memory) }) };
+  const config: LaunchConfig = { ...launchConfig, agentEnv, ...conversationOf(memory) };
+  const env = { [variables.launchConfig]: JSON.stringify(config) };
   const commandId = await timed("launch", provider.launch(sandbox, runDir, env));
 
   const now = clock.now();
-  const use = useOf(room, steps);
-  // Only under our own claim. Another worker may have given this sandbox up since; a stop would then look in the wrong one.
+  const use = useOf(acquired, steps);
+  // Another worker may have given this sandbox up since. Record it only under our own claim; otherwise a stop would
+  // look in the wrong sandbox.
   const running = await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
     set: {
       state: { status: "running", commandId },
@@ -79,17 +82,17 @@ export async function launch(
       lastActivityAt: now,
       dueAt: runningDueAt({ ...task, lastActivityAt: now }),
     },
-    phase: { turn: task.turn, status: "running", at: now, by: "worker", note: `sandbox ${room.origin}` },
-    ...noticeOf(room, memory, task.turn, now),
+    phase: { turn: task.turn, status: "running", at: now, by: "worker", note: `sandbox ${acquired.origin}` },
+    ...noticeOf(acquired, memory, task.turn, now),
   });
   if (!running.won) return;
-  countRoom(deps, use);
+  countAcquired(deps, use);
   if (task.turn > 1)
     deps.metrics.count("turn_continued", 1, { context: memory.lost.length === 0 ? "kept" : "lost" });
 }
 
 function useOf(
-  { sandbox, origin, epoch, idleMs, replaced }: Room,
+  { sandbox, origin, epoch, idleMs, replaced }: AcquiredSandbox,
   steps: Record<string, number>,
 ): SandboxUse {
   return {
@@ -104,24 +107,29 @@ function useOf(
   };
 }
 
-/** A conversation that goes on in another sandbox than before is told what it no longer has. */
-function noticeOf({ replaced }: Room, { lost }: Memory, turn: number, at: number): { notice?: Notice } {
+/** Tells the user what a conversation lost when it continues in another sandbox. */
+function noticeOf(
+  { replaced }: AcquiredSandbox,
+  { lost }: Memory,
+  turn: number,
+  at: number,
+): { notice?: Notice } {
   if (lost.length === 0) return {};
   const why = replaced
-    ? `The sandbox of the turn before is ${lostHow[replaced.reason]}.`
-    : "The sandbox is another.";
+    ? `The sandbox of the previous turn ${lostHow[replaced.reason]}.`
+    : "The turn runs in a different sandbox.";
   const what = lost.map((part) => lostWhat[part]).join(" ");
   return { notice: { code: "context_lost", detail: `${why} ${what}`, turn, at } };
 }
 
 const lostHow: Readonly<Record<ReplaceReason, string>> = {
-  gone: "gone",
-  released: "given up",
-  max_life: "at the end of its life",
+  gone: "is gone",
+  released: "was released",
+  max_life: "reached the end of its life",
 };
 
 const lostWhat: Readonly<Record<Memory["lost"][number], string>> = {
-  conversation: "The agent's conversation is lost; what was said is replayed to it, as far as it fits.",
+  conversation: "The agent's conversation is lost; earlier turns are replayed to it as far as they fit.",
   files: "Files that were not pushed are lost.",
 };
 
@@ -132,17 +140,17 @@ function conversationOf({ conversationId }: Memory) {
 function accessOf({ agents }: LaunchDeps, { agent }: Task): AgentAccess {
   const access = agents[agent];
   if (access.missing.length === 0) return access;
-  throw new SetupError(`The agent ${agent} needs ${access.missing.join(" and ")}, which is not set here.`);
+  throw new SetupError(`The agent ${agent} needs ${access.missing.join(" and ")}, which is not set.`);
 }
 
 /**
- * Lets the sandbox reach what the turn needs and no more. Where the provider puts the agent's key into its requests
- * itself, the key stays outside, and the agent is given a word in its place.
+ * Limits the sandbox's network to what the turn needs. If the provider injects the agent's key, the agent gets a
+ * placeholder instead of the key.
  */
-async function guard(
+async function limitNetwork(
   { provider, callbackUrl }: LaunchDeps,
   task: Task,
-  { sandbox }: Room,
+  { sandbox }: AcquiredSandbox,
   { hosts, env, secrets }: AgentAccess,
 ): Promise<Record<string, string>> {
   const inject: Record<string, Record<string, string>> = {};
@@ -151,13 +159,13 @@ async function guard(
   const git = task.repo ? [new URL(task.repo.url).hostname] : [];
   const allow = new Set([new URL(callbackUrl).hostname, ...git, ...hosts, ...(task.network?.allow ?? [])]);
   const network = await provider.guardNetwork(sandbox, { allow: [...allow], inject });
-  const given = secrets.map(({ name, value }) => [name, network === "guarded" ? outside : value]);
+  const given = secrets.map(({ name, value }) => [name, network === "guarded" ? placeholder : value]);
   return { ...env, ...Object.fromEntries(given) };
 }
 
-const outside = "kept-outside-the-sandbox";
+const placeholder = "kept-outside-the-sandbox";
 
-function countRoom({ metrics }: LaunchDeps, use: SandboxUse): void {
+function countAcquired({ metrics }: LaunchDeps, use: SandboxUse): void {
   const { origin, initMs = 0, steps = {}, idleMs, replaced } = use;
   metrics.count("room_given", 1, { origin });
   metrics.count("room_ms", initMs, { origin });
@@ -166,36 +174,35 @@ function countRoom({ metrics }: LaunchDeps, use: SandboxUse): void {
   if (replaced) metrics.count("room_replaced", 1, { reason: replaced });
 }
 
-/** By another worker, while the agent is started and runs: nobody waits for it, and the session shows what it found. */
+/** Another worker inspects the sandbox while the agent runs. Nobody waits for it; the session shows the result. */
 async function refreshEnvironment(
   { work }: LaunchDeps,
   task: Task,
-  room: Room,
+  acquired: AcquiredSandbox,
   progress: Progress,
 ): Promise<void> {
-  if (!room.environmentDue) return;
+  if (!acquired.environmentDue) return;
   const { userId, sessionKey } = task;
   await progress(
     "environment",
-    "What is in the sandbox is being looked at; the session shows it when it is known.",
+    "The sandbox's environment is being inspected; the session shows the result.",
   );
-  await work.send({ kind: "environment", userId, sessionKey, epoch: room.epoch });
+  await work.send({ kind: "environment", userId, sessionKey, epoch: acquired.epoch });
 }
 
-/** What the runner is told. It goes with the launch, so that it is on no disk and in no argument. */
-async function turnOf(deps: LaunchDeps, task: Task, prompt: string, runDir: string) {
+/** The runner's configuration. It travels in the launch's environment, so it is on no disk and in no argument. */
+async function launchConfigOf(deps: LaunchDeps, task: Task, prompt: string): Promise<LaunchConfig> {
   const { config, clock, sealer, flags, callbackUrl } = deps;
   const endsSilence = await flags.isOn("ENABLE_INACTIVITY_TIMEOUT", task.userId);
   const maxDurationMs = Math.max(task.deadlineAt - clock.now(), 1);
   const requestId = deps.requestId?.();
   return {
-    protocol: 1,
+    protocol: protocolVersion,
     taskId: task.id,
     turn: task.turn,
     url: callbackUrl,
     token: sealer.issueToken({ taskId: task.id, turn: task.turn, expiresAt: task.deadlineAt + tokenSlackMs }),
     agent: task.agent,
-    runDir: fromWorkingDirectory(runDir),
     cwd: task.repo ? cloneName(task.repo.url) : ".",
     maxDurationMs,
     inactivityMs: endsSilence ? task.limits.inactivityMs : maxDurationMs,
@@ -212,7 +219,7 @@ function commitMessage(prompt: string): string {
   return first.length > 72 ? `${first.slice(0, 71)}…` : first;
 }
 
-/** A session may work on several repositories; each has a clone of its own. */
+/** A session may use several repositories; each has its own clone. */
 function cloneName(url: string): string {
   const name = /([A-Za-z0-9._-]+?)(?:\.git)?\/*$/.exec(new URL(url).pathname)?.[1] ?? "repo";
   return `${name}-${createHash("sha256").update(url).digest("hex").slice(0, 8)}`;

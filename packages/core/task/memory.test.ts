@@ -1,10 +1,10 @@
+import type { AgentEvent } from "@concierge/protocol";
 import { createMemoryStore } from "@concierge/store";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Deps } from "../deps.ts";
-import type { AgentEvent } from "../event/schema.ts";
 import { replayMaxBytes, replayPartMaxBytes } from "../limits.ts";
-import type { Room } from "../ports.ts";
-import { aTask } from "../testing.ts";
+import type { AcquiredSandbox } from "../session/acquire.ts";
+import { aTask } from "../testing/task.ts";
 import { remember } from "./memory.ts";
 import type { Task } from "./schema.ts";
 
@@ -14,7 +14,7 @@ beforeEach(() => {
   store = createMemoryStore({ clock: { now: () => 1, sleep: async () => {} } });
 });
 
-/** A turn that was asked something, and what its agent said in which batch. */
+/** A past turn: its prompt, and what its agent said in which batch. */
 async function past(turn: number, prompt: string, batches: readonly AgentEvent[][], key?: string) {
   await store.putPrompt("task_1", { turn, key }, prompt, later);
   for (const [i, events] of batches.entries()) {
@@ -26,7 +26,7 @@ async function past(turn: number, prompt: string, batches: readonly AgentEvent[]
 
 const text = (said: string): AgentEvent => ({ kind: "text", text: said });
 const result = (said: string): AgentEvent => ({ kind: "result", ok: true, text: said });
-const elsewhere = { origin: "cold", replaced: { reason: "gone", kept: false } } as Room;
+const elsewhere = { origin: "cold", replaced: { reason: "gone", kept: false } } as AcquiredSandbox;
 
 async function replay(turns: Task["past"], over: Partial<Task> = {}): Promise<string> {
   const conversation = { id: "c", sandbox: "s", at: 1 };
@@ -39,8 +39,8 @@ async function replay(turns: Task["past"], over: Partial<Task> = {}): Promise<st
 const turnTag = (turn: number, prompt: string, answer: string) =>
   `<turn number="${turn}">\nUser: ${prompt}\n\nYou: ${answer}\n</turn>`;
 
-describe("what an agent is told of a turn", () => {
-  it("is its result, or all it said where there is none, or that it said nothing", async () => {
+describe("a replayed turn", () => {
+  it("has the result, otherwise all text, otherwise a note that there was no answer", async () => {
     const turns = [
       await past(1, "one", [[text("I think"), result("done")]]),
       await past(2, "two", [[text("first")], [text("second")]]),
@@ -55,12 +55,12 @@ describe("what an agent is told of a turn", () => {
     expect(await replay(turns)).not.toContain("left out");
   });
 
-  it("is from the end of its output, as far as it was committed", async () => {
+  it("comes from the end of the committed output", async () => {
     const said = await past(1, "one", [[text("1")], [text("2")], [text("3")], [text("4")], [text("torn")]]);
     expect(await replay([{ ...said, outputSeq: 4 }])).toContain(turnTag(1, "one", "2\n3\n4"));
   });
 
-  it("is not what a request asked that lost the race for the turn", async () => {
+  it("omits prompts of requests that lost the race for the turn", async () => {
     await past(1, "the loser's", [], "-loser");
     const turns = [await past(1, "the winner's", [], "-winner")];
     const told = await replay(turns);
@@ -87,8 +87,8 @@ describe("what an agent is told of a turn", () => {
   });
 });
 
-describe("of a long conversation", () => {
-  /** Turns whose tags have exactly so many bytes each. */
+describe("the replay of a long conversation", () => {
+  /** Turns whose tags have exactly this many bytes each. */
   const turnsOf = async (count: number, bytes: number) => {
     const made: Task["past"] = [];
     for (let turn = 1; turn <= count; turn++) {
@@ -99,13 +99,13 @@ describe("of a long conversation", () => {
   };
   const numbers = (told: string) => [...told.matchAll(/<turn number="(\d+)">/g)].map(([, n]) => Number(n));
 
-  it("exactly as much as may be told is told", async () => {
+  it("fills the limit exactly", async () => {
     const told = await replay(await turnsOf(8, replayMaxBytes / 8));
     expect(numbers(told)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
     expect(told).not.toContain("left out");
   });
 
-  it("one byte more leaves the oldest turn out; what is told is the newest, oldest first", async () => {
+  it("drops the oldest turn for one byte more, and lists the rest oldest first", async () => {
     const turns = await turnsOf(8, replayMaxBytes / 8);
     await past(
       8,
@@ -117,14 +117,14 @@ describe("of a long conversation", () => {
     expect(told).toContain("The 1 oldest turns are left out.");
   });
 
-  it("what is left out is counted", async () => {
+  it("counts the turns left out", async () => {
     const told = await replay(await turnsOf(20, replayMaxBytes / 8));
     expect(numbers(told)).toEqual([13, 14, 15, 16, 17, 18, 19, 20]);
     expect(told).toContain("The 12 oldest turns are left out.");
   });
 });
 
-describe("nothing is told", () => {
+describe("nothing is replayed", () => {
   const none = { replay: undefined, conversationId: undefined };
   const conversation = { id: "c", sandbox: "s", at: 5 };
 
@@ -140,13 +140,13 @@ describe("nothing is told", () => {
     [
       "where the sandbox still has the conversation",
       aTask({ agent: "claude", turn: 2, conversation }),
-      { origin: "reused" } as Room,
+      { origin: "reused" } as AcquiredSandbox,
       { replay: undefined, conversationId: "c", lost: [] },
     ],
     [
       "where the session moved with all it has",
       aTask({ agent: "claude", turn: 2, conversation }),
-      { origin: "snapshot", replaced: { reason: "max_life", kept: true } } as Room,
+      { origin: "snapshot", replaced: { reason: "max_life", kept: true } } as AcquiredSandbox,
       { replay: undefined, conversationId: "c", lost: [] },
     ],
   ])("%s", async (_when, task, room, memory) => {

@@ -1,40 +1,40 @@
 import { cutTo } from "../bounds.ts";
 import type { Deps } from "../deps.ts";
 import { replayMaxBytes, replayPartMaxBytes } from "../limits.ts";
-import type { Room } from "../ports.ts";
+import type { AcquiredSandbox } from "../session/acquire.ts";
 import type { Task } from "./schema.ts";
 
 export interface Memory {
-  /** The agent's own conversation, which the sandbox still has. */
+  /** The agent's own conversation, if the sandbox still has it. */
   conversationId?: string | undefined;
-  /** What the agent is told of the turns before, where it can not remember them itself. */
+  /** Earlier turns for an agent that cannot remember them. */
   replay?: string | undefined;
   lost: readonly ("conversation" | "files")[];
 }
 
-/** What a turn's agent remembers: its own conversation where the sandbox has it, else what the table kept of it. */
-export async function remember(deps: Deps, task: Task, room: Room): Promise<Memory> {
+/** What the agent remembers: its own conversation if the sandbox has it, otherwise a replay from the table. */
+export async function remember(deps: Deps, task: Task, acquired: AcquiredSandbox): Promise<Memory> {
   const { turn, conversation, agent } = task;
-  if (turn === 1 || agent === "shell") return { lost: lostOf(room, turn, false) };
-  const isReset = (room.resetAt ?? 0) > (conversation?.at ?? task.createdAt);
-  if (isReset) return { lost: lostOf(room, turn, false) };
-  if (conversation && isKept(room)) return { conversationId: conversation.id, lost: [] };
-  return { replay: await replayOf(deps, task), lost: lostOf(room, turn, conversation !== undefined) };
+  if (turn === 1 || agent === "shell") return { lost: lostOf(acquired, turn, false) };
+  const isReset = (acquired.resetAt ?? 0) > (conversation?.at ?? task.createdAt);
+  if (isReset) return { lost: lostOf(acquired, turn, false) };
+  if (conversation && isKept(acquired)) return { conversationId: conversation.id, lost: [] };
+  return { replay: await replayOf(deps, task), lost: lostOf(acquired, turn, conversation !== undefined) };
 }
 
-function isKept({ origin, replaced }: Room): boolean {
+function isKept({ origin, replaced }: AcquiredSandbox): boolean {
   return origin === "reused" || origin === "resumed" || replaced?.kept === true;
 }
 
-function lostOf(room: Room, turn: number, conversation: boolean): Memory["lost"] {
-  if (turn === 1 || isKept(room)) return [];
+function lostOf(acquired: AcquiredSandbox, turn: number, conversation: boolean): Memory["lost"] {
+  if (turn === 1 || isKept(acquired)) return [];
   return [
     ...(conversation ? (["conversation"] as const) : []),
-    ...(room.replaced ? (["files"] as const) : []),
+    ...(acquired.replaced ? (["files"] as const) : []),
   ];
 }
 
-/** The newest turns that fit, oldest first, with a word to the agent that this is not its own memory. */
+/** The newest turns that fit, oldest first. Tells the agent that this is a replay, not its own memory. */
 async function replayOf(deps: Deps, task: Task): Promise<string | undefined> {
   const asked = await deps.store.readPrompts(task.id, task.turn);
   // Requests that lost the race for a turn left their prompts behind.
@@ -51,10 +51,10 @@ async function replayOf(deps: Deps, task: Task): Promise<string | undefined> {
   if (turns.length === 0) return undefined;
   const left = prompts.length - turns.length;
   const cutOff = left > 0 ? ` The ${left} oldest turns are left out.` : "";
-  return `This conversation began in another sandbox, which is gone. What follows is a replay of it, not your own memory; files that were not pushed are no longer there.${cutOff}\n\n${turns.join("\n\n")}\n\nThe user now says:\n\n`;
+  return `This conversation began in another sandbox that no longer exists. The following is a replay, not your own memory. Files that were not pushed are lost.${cutOff}\n\n${turns.join("\n\n")}\n\nThe user now says:\n\n`;
 }
 
-/** Enough of the end of a turn's batches to hold what the agent answered. */
+/** Enough of a turn's last batches to contain the agent's answer. */
 const batchesRead = 3;
 
 async function answerOf({ store }: Deps, task: Task, turn: number): Promise<string> {

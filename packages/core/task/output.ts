@@ -1,6 +1,6 @@
 import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
-import type { OutputBatch } from "../event/schema.ts";
+import type { OutputBatch } from "../events/schema.ts";
 import { countTold } from "../metrics/count.ts";
 import { causes, decideRunnerAction, isNewSign, type RunnerAction, signOfLife } from "./decide.ts";
 import { beginStopping } from "./end.ts";
@@ -11,8 +11,8 @@ import type { Task } from "./schema.ts";
 type Turn = { taskId: string; turn: number };
 
 /**
- * Takes a batch: first the bytes, then the one conditional write that makes them count. A batch whose second write
- * did not happen is invisible, and comes again; one that comes again after it counted changes nothing.
+ * Accepts a batch: first its record, then the write that commits it. A batch without its commit is invisible and is
+ * sent again. A batch that was already committed changes nothing.
  */
 export async function takeOutput(
   deps: Deps,
@@ -39,8 +39,8 @@ export async function takeOutput(
 }
 
 /**
- * A beat asks whether to go on. An agent that waits for its model or a tool is not silent; but a beat is written only
- * where it changes something that matters, and never past the cap on silent work.
+ * A beat asks whether to go on. It is written only if it changes something, and never counts past the cap on silent
+ * work.
  */
 export async function takeBeat(
   deps: Deps,
@@ -62,7 +62,7 @@ export async function takeBeat(
   return action === "continue" && task ? await withinBudget(deps, task) : await answer(deps, task, turn);
 }
 
-/** A task has one budget for all its turns. Over it the runner kills its agent, and the timer finds the proof. */
+/** One budget covers all turns of a task. Over it the runner kills its agent, and the timer finds the proof. */
 async function withinBudget(deps: Deps, task: Task): Promise<RunnerAction> {
   const { maxCostUsd } = task.limits;
   const costUsd = (task.usage?.costUsd ?? 0) + (task.pastUsage?.costUsd ?? 0);
@@ -72,7 +72,7 @@ async function withinBudget(deps: Deps, task: Task): Promise<RunnerAction> {
   return await answer(deps, stopping, task.turn);
 }
 
-/** The cancellation check: the second way a stop reaches an agent. Switched off, a runner hears of nothing. */
+/** The cancellation check: the second way a stop reaches an agent. With the flag off, the runner is not told. */
 async function answer(deps: Deps, task: Task | undefined, turn: number): Promise<RunnerAction> {
   const action = decideRunnerAction(task, turn);
   if (action !== "stop") return action;
@@ -82,5 +82,8 @@ async function answer(deps: Deps, task: Task | undefined, turn: number): Promise
 }
 
 function outOfOrder(seq: number, last: number): AppError {
-  return new AppError("invalid_request", `Batch ${seq} came after batch ${last}: batches come in order.`);
+  return new AppError(
+    "invalid_request",
+    `Batch ${seq} came after batch ${last}. Batches must come in order.`,
+  );
 }

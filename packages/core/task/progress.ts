@@ -3,7 +3,7 @@ import type { Task } from "./schema.ts";
 
 export type Progress = (step: string, detail: string) => Promise<void>;
 
-/** Tells a turn's reader what is going on before its runner can. Numbered by time, so that a later worker's come later. */
+/** Writes progress events before the runner can. Numbered by time, so a later worker's events come later. */
 export function createProgress({ store, clock }: Deps, task: Task): Progress {
   let seq = 0;
   let before: Promise<unknown> = Promise.resolve();
@@ -12,9 +12,9 @@ export function createProgress({ store, clock }: Deps, task: Task): Progress {
     seq = Math.max(seq + 1, at);
     const record = { kind: "progress", turn: task.turn, seq, at, step, detail } as const;
     const put = () => store.putRecord(task.id, record, task.expiresAt);
-    // One after the other, whoever tells them at once: a reader who has the second never looks for the first again.
-    const told = before.then(put, put);
-    before = told;
-    await told;
+    // One write after another: a reader that has seen the second event never looks for the first again.
+    const written = before.then(put, put);
+    before = written;
+    await written;
   };
 }

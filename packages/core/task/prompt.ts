@@ -4,7 +4,6 @@ import { inlinePromptMaxBytes } from "../limits.ts";
 import type { Ids, Store } from "../ports.ts";
 import type { Task } from "./schema.ts";
 
-/** What this turn was asked. */
 export async function promptOf(store: Store, task: Task): Promise<string> {
   if (task.prompt !== undefined) return task.prompt;
   const prompt = await store.getPrompt(task.id, { turn: task.turn, key: task.turnKey });
@@ -14,14 +13,14 @@ export async function promptOf(store: Store, task: Task): Promise<string> {
 }
 
 /**
- * A short prompt is part of the task. It becomes an item of its own with the launch, for the turns to come; a long one is
- * only that, from before the task is written.
+ * A short prompt is part of the task's item and gets its own item at launch. A long one has only its own item, written
+ * before the task.
  */
 export function inlinePrompt(prompt: string): { prompt?: string } {
   return Buffer.byteLength(prompt) <= inlinePromptMaxBytes ? { prompt } : {};
 }
 
-/** Stores what a turn is asked, where the task itself has no room for it. */
+/** Stores a prompt that is too long for the task's item. */
 export async function storePrompt(
   store: Store,
   {
@@ -37,8 +36,8 @@ export async function storePrompt(
 }
 
 /**
- * Says which request a turn is made by: an idempotency key with a hash of the request, or something unique. A retry, ours
- * or the caller's, knows the turn that it made by it.
+ * Names the request that makes a turn: the idempotency key with a hash of the request, or something unique. A retry
+ * recognises its own turn by it.
  */
 export function turnKeyOf(
   ids: Pick<Ids, "claim">,
@@ -49,13 +48,13 @@ export function turnKeyOf(
   return `${short(idempotencyKey)}.${short(requestHash)}`;
 }
 
-/** The turn that a request with this key made, if any. A key that came with another request is a conflict. */
+/** The turn that a request with this key made, if any. The same key with a different request is a conflict. */
 export function turnMadeBy(task: Task, turnKey: string): number | undefined {
   const [key] = turnKey.split(".");
   const turns = [...task.past, { turn: task.turn, key: task.turnKey }];
   const made = turns.findLast((turn) => turn.key?.split(".")[0] === key);
   if (!made || made.key === turnKey) return made?.turn;
-  throw new AppError("idempotency_conflict", "The idempotency key was used before, with another body.");
+  throw new AppError("idempotency_conflict", "The idempotency key was already used with a different body.");
 }
 
 function short(text: string): string {

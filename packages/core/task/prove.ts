@@ -1,17 +1,17 @@
+import { removeLeftovers } from "../capacity/slots.ts";
 import type { SandboxDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { unansweredSweepsMax } from "../limits.ts";
-import { removeLeftovers } from "../pool/slots.ts";
 import type { SandboxRef } from "../ports.ts";
-import { filesOf, renewed, stillMaking } from "../session/decide.ts";
+import { filesOf, renewed, stillCreating } from "../session/decide.ts";
 import { markReleasing } from "../session/release.ts";
 import { runDirOf } from "./launch.ts";
 import { commandOf, type Task } from "./schema.ts";
 
 /**
- * Kills what a turn started, and says whether nothing of it is left. Proof is that its sandbox is stopped or gone, or
- * that a sweep inside finds nothing that began with the turn. A killed command proves nothing: what it started may
- * have left its group. `attempts` is how often this was tried, this time included.
+ * Kills what a turn started and returns whether nothing is left. Proof is a stopped or missing sandbox, or a sweep
+ * inside that finds nothing started with or after the turn. A killed command proves nothing: its children may have left
+ * the process group. `attempts` includes this one.
  */
 export async function proveDeath(deps: SandboxDeps, task: Task, attempts: number): Promise<boolean> {
   if (!wasClaimed(task)) return true;
@@ -19,14 +19,14 @@ export async function proveDeath(deps: SandboxDeps, task: Task, attempts: number
   return sandbox === undefined || (await killIn(deps, task, sandbox, attempts));
 }
 
-/** Until it is claimed nobody can have launched it, and from `stopping` on nobody can claim it. */
+/** A turn that was never claimed was never launched, and from `stopping` on nobody can claim it. */
 function wasClaimed({ phases, turn }: Task): boolean {
   return phases.some((phase) => phase.turn === turn && phase.status === "provisioning");
 }
 
 /**
- * A kept sandbox is swept. It is deleted only where something in it is known to live on, or where the provider has not
- * answered several times in a row: one bad minute of the provider must not cost the user the sandbox.
+ * Sweeps a kept sandbox. Deletes it only if something in it is known to live on, or after several unanswered sweeps:
+ * one bad minute of the provider must not cost the user the sandbox.
  */
 async function killIn(
   deps: SandboxDeps,
@@ -43,13 +43,12 @@ async function killIn(
   const marked = await markReleasing(deps, { userId, sessionKey }, sandbox.name, { taskId, turn });
   if (marked === "another's") return false;
   await deps.provider.remove(sandbox.name);
-  // A worker does the rest of the release, so that the caller who waits for the stop does not. Where this message is
-  // lost, the session is due.
+  // A worker finishes the release, so the caller of the stop does not wait. If the message is lost, the session is due.
   if (marked !== "not the session's") await deps.work.send({ kind: "release", ...marked }).catch(() => {});
   return true;
 }
 
-/** What a sweep says of the turn's processes; a provider that does not answer says nothing. */
+/** What a sweep says about the turn's processes. No answer says nothing. */
 async function sweep(
   deps: SandboxDeps,
   task: Task,
@@ -60,7 +59,8 @@ async function sweep(
   try {
     const found = await deps.provider.sweep(sandbox, runDir, { commandId });
     if (found !== "superseded") return found === "clean" ? "dead" : "alive";
-    // With the lease still this turn's, no other turn can have been let in: what says so is an older turn's, or the agent's.
+    // While this turn holds the lease, no other turn was launched. So the file that says otherwise is old, or the agent
+    // wrote it.
     if (!(await hasLease(deps, task))) return "alive";
     const again = await deps.provider.sweep(sandbox, runDir, { commandId, evenIfSuperseded: true });
     return again === "clean" ? "dead" : "alive";
@@ -77,13 +77,13 @@ async function hasLease({ store }: SandboxDeps, { id, turn, userId, sessionKey }
 
 /**
  * A worker may be anywhere between its claim and its launch. Each of its writes to the session is conditional on the
- * very lease and epoch it read, so moving those makes it lose the next one:
+ * lease and epoch it read. Moving those makes its next write lose:
  *
  *   claim        intent          create        ready          launch
  *   ──┬────────────┬───────────────┬─────────────┬───────────────┬──►
  *     │ no sandbox │ `creating`: the epoch moves │ `ready`: the sweep bars the launch
  *
- * What it was creating may still come into being; its slot names it, and the reaper removes it (`pool/slots.ts`).
+ * A create that is under way may still succeed. Its slot names that sandbox, and the reaper removes it.
  */
 async function fenceWorker(deps: SandboxDeps, task: Task): Promise<SandboxRef | undefined> {
   const { store, provider, clock } = deps;
@@ -98,12 +98,12 @@ async function fenceWorker(deps: SandboxDeps, task: Task): Promise<SandboxRef | 
       sandbox?.state === "creating"
         ? { set: { ...set, epoch: epoch + 1, ...filesOf(sandbox) }, remove: ["sandbox"] as const }
         : { set };
-    const guard = { lease, epoch, ...stillMaking(session) };
+    const guard = { lease, epoch, ...stillCreating(session) };
     const fenced = await store.changeSession(task.userId, task.sessionKey, guard, change);
     if (!fenced.won) continue;
 
-    // An earlier worker of this turn may have launched it in a sandbox that the session gave up since; only its slot
-    // still names it. It goes too: otherwise the turn would be called dead while it runs there.
+    // An earlier worker may have launched this turn in a sandbox that the session has given up since; only its slot
+    // still names it. Remove that sandbox too; otherwise the turn is called dead while it runs there.
     const { item } = fenced;
     const current = { name: item.sandbox?.name ?? "", epoch: item.epoch };
     await removeLeftovers(deps, item, current, { keepSnapshots: item.snapshotId !== undefined });

@@ -1,8 +1,8 @@
+import { removeLeftovers } from "../capacity/slots.ts";
 import type { LaunchDeps } from "../deps.ts";
-import { NoRoomError, ProviderError, SetupError } from "../errors.ts";
+import { CapacityError, ProviderError, SetupError } from "../errors.ts";
 import { claimMs, claimRenewMs, sandboxSlackMs, takeOversKept } from "../limits.ts";
-import { removeLeftovers } from "../pool/slots.ts";
-import type { Room } from "../ports.ts";
+import { type AcquiredSandbox, acquireSandbox } from "../session/acquire.ts";
 import { forgetSandbox, mustProbe } from "../session/release.ts";
 import { decideClaim, givenBack, isClaimedBy, retryDelayMs } from "./decide.ts";
 import { endTurn } from "./end.ts";
@@ -11,7 +11,10 @@ import { launch } from "./launch.ts";
 import { createProgress, type Progress } from "./progress.ts";
 import type { Task } from "./schema.ts";
 
-/** Gives a turn its sandbox and its runner. Any number of these may run for one turn: one claim, one launch counts. */
+/**
+ * Gives a turn its sandbox and launches its runner. Many workers may run this for one turn; one claim and one launch
+ * count.
+ */
 export async function provision(
   deps: LaunchDeps,
   { taskId, turn, attempt = 0 }: { taskId: string; turn: number; attempt?: number },
@@ -22,74 +25,83 @@ export async function provision(
 
   const { task } = claimed;
   const progress = createProgress(deps, task);
-  const attempted: Attempt = { ...claimed, claimId, attempt, room: undefined };
+  const provisioning: Provisioning = { ...claimed, claimId, attempt, acquired: undefined };
   try {
-    await giveSandboxAndLaunch(deps, attempted, progress);
+    await acquireAndLaunch(deps, provisioning, progress);
   } catch (error) {
-    await recover(deps, attempted, error, progress);
+    await recover(deps, provisioning, error, progress);
   }
 }
 
-interface Attempt {
+interface Provisioning {
   task: Task;
-  /** Nobody can have armed the turn's deadline: this is its first worker, or takes over from one that died. */
+  /** The deadline timer may not be armed yet: this is the first worker, or it takes over from a dead one. */
   isFirst: boolean;
-  /** An earlier worker had this turn, and may have launched it. */
+  /** An earlier worker had this turn and may have launched it. */
   isTakenOver: boolean;
   claimId: string;
-  /** How often it was tried before. */
+  /** How many attempts were made before. */
   attempt: number;
-  /** From when it is known. */
-  room: Room | undefined;
+  acquired: AcquiredSandbox | undefined;
 }
 
 /** The claim is renewed only while this runs: a claim that was given back must not be renewed afterwards. */
-async function giveSandboxAndLaunch(deps: LaunchDeps, attempted: Attempt, progress: Progress): Promise<void> {
-  const { task, claimId, isFirst, isTakenOver } = attempted;
+async function acquireAndLaunch(
+  deps: LaunchDeps,
+  provisioning: Provisioning,
+  progress: Progress,
+): Promise<void> {
+  const { task, claimId, isFirst, isTakenOver } = provisioning;
   const { id: taskId, turn, userId, sessionKey, deadlineAt } = task;
   await using _renewal = renewClaim(deps, task, claimId);
   const deadline = { kind: "deadline", taskId, turn } as const;
   const armed = isFirst ? deps.timers.arm(deadline, deadlineAt - deps.clock.now()) : Promise.resolve();
   armed.catch(() => {});
-  const wanted = deps.sessions.getRoom({
+  const acquiring = acquireSandbox(deps, {
     userId,
     sessionKey,
     until: deadlineAt + sandboxSlackMs,
     holder: { taskId, turn },
+    by: `${taskId}/${turn}`,
     isWanted: async () => isClaimedBy(await deps.store.getTask(taskId), turn, claimId),
     progress,
   });
-  const room = await wanted.catch(async (error: unknown) => {
-    // The worker that comes after a claim was given back relies on the timer. If it was not armed, that is the error: the
-    // claim is not given back, and who takes over arms it.
+  const acquired = await acquiring.catch(async (error: unknown) => {
+    // The next worker relies on the deadline timer. If arming it failed, throw that error instead: the claim is then
+    // not given back, and the worker that takes over arms it.
     await armed;
     throw error;
   });
-  if (room === "unwanted") return;
-  if (room === "not the holder") {
+  if (acquired === "unwanted") return;
+  if (acquired === "not the holder") {
     const cause = { outcome: "failed", error: lostSession } as const;
     await endTurn(deps, task, cause, "worker", when.claimedBy(turn, claimId));
     return;
   }
-  attempted.room = room;
+  provisioning.acquired = acquired;
   await armed;
-  // An earlier worker of this turn may have launched it in a sandbox that the session gave up since. Remove that sandbox
-  // before this launch; otherwise a stop looks only in the new one, and calls the turn dead while it runs in the old.
+  // An earlier worker may have launched this turn in a sandbox that the session has given up since. Remove that sandbox
+  // before this launch; otherwise a stop looks only in the new one and calls the turn dead while it runs in the old.
   if (isTakenOver) {
     const session = { userId, key: sessionKey };
-    const keepSnapshots = room.replaced?.kept ?? false;
-    await removeLeftovers(deps, session, { name: room.sandbox.name, epoch: room.epoch }, { keepSnapshots });
+    const keepSnapshots = acquired.replaced?.kept ?? false;
+    await removeLeftovers(
+      deps,
+      session,
+      { name: acquired.sandbox.name, epoch: acquired.epoch },
+      { keepSnapshots },
+    );
   }
-  await launch(deps, task, claimId, room, progress);
+  await launch(deps, task, claimId, acquired, progress);
 }
 
-/** Optimistic: mostly the turn waits for just this message, so it is read only where the write loses. */
+/** Optimistic claim: read the task only if the write loses. */
 async function claim(
   deps: LaunchDeps,
   taskId: string,
   turn: number,
   claimId: string,
-): Promise<Pick<Attempt, "task" | "isFirst" | "isTakenOver"> | undefined> {
+): Promise<Pick<Provisioning, "task" | "isFirst" | "isTakenOver"> | undefined> {
   const { store, clock, work } = deps;
   const now = clock.now();
   const state = { status: "provisioning", claim: { id: claimId, until: now + claimMs } } as const;
@@ -108,7 +120,7 @@ async function claim(
       await work.send({ kind: "provision", taskId, turn }, verdict.ms);
       return undefined;
     case "take over": {
-      // A retry is no new phase: a turn that waits for hours would grow its item without bound.
+      // A retry adds no phase: a turn that waits for hours would grow its item without bound.
       const isNoted = !verdict.isRetry && takeOversOf(claimed.item) < takeOversKept;
       const noted = isNoted ? { phase: { ...phase, note: "taken over from a worker that died" } } : {};
       const taken = await store.changeTask(taskId, when.claimRanOut(turn, now), { set, ...noted });
@@ -123,7 +135,7 @@ function takeOversOf(task: Task | undefined): number {
   );
 }
 
-/** Holds the claim for as long as this worker lives. A renewal that loses means the turn has gone on without us. */
+/** Renews the claim while this worker lives. A lost renewal means that another process has the turn. */
 function renewClaim({ store, clock }: LaunchDeps, task: Task, claimId: string): AsyncDisposable {
   const done = new AbortController();
   const renew = async (): Promise<boolean> => {
@@ -137,7 +149,7 @@ function renewClaim({ store, clock }: LaunchDeps, task: Task, claimId: string): 
     for (;;) {
       await clock.sleep(claimRenewMs, done.signal);
       if (done.signal.aborted) return;
-      // One write that fails only shortens the claim: the next renewal may still be in time.
+      // A failed write only shortens the claim; the next renewal may still be in time.
       if (!(await renew().catch(() => true))) return;
     }
   })();
@@ -150,13 +162,13 @@ function renewClaim({ store, clock }: LaunchDeps, task: Task, claimId: string): 
 }
 
 /**
- * What the provider refuses, or the setup cannot do, will not get better, and ends the turn: with proof, because an
- * earlier worker may have launched it before it died. A sandbox that is gone is forgotten, so that the next try makes
- * another; one that stopped is resumed by the next try. All else is tried again, by any worker, until the deadline.
+ * A refusal or a failing setup will not get better: the turn ends, with proof, because an earlier worker may have
+ * launched it. A sandbox that is gone is forgotten, so the retry creates another. A stopped one is resumed by the
+ * retry. Everything else is retried by any worker until the deadline.
  */
 async function recover(
   deps: LaunchDeps,
-  { task, claimId, attempt, room }: Attempt,
+  { task, claimId, attempt, acquired }: Provisioning,
   error: unknown,
   progress: Progress,
 ): Promise<void> {
@@ -169,16 +181,16 @@ async function recover(
     await endTurn(deps, task, cause, "worker", when.claimedBy(turn, claimId));
     return;
   }
-  if (!(error instanceof ProviderError || error instanceof NoRoomError)) throw error;
+  if (!(error instanceof ProviderError || error instanceof CapacityError)) throw error;
 
   const kind = error instanceof ProviderError ? error.kind : undefined;
   const isOver = kind === "gone" || kind === "stopped";
-  if (room && kind === "gone") await forgetSandbox(deps, task, room);
-  if (room && kind === "stopped") await mustProbe(deps, task, room);
+  if (acquired && kind === "gone") await forgetSandbox(deps, task, acquired);
+  if (acquired && kind === "stopped") await mustProbe(deps, task, acquired);
   if (kind !== undefined && !isOver) metrics.count("health_unknown");
   if (isOver && attempt >= loopAttempts) metrics.count("reinstall_loop");
   const askedMs = error instanceof ProviderError ? error.retryAfterMs : undefined;
-  // What was found gone or stopped is replaced or resumed at once; only what cannot be had now is waited for.
+  // A sandbox that is gone or stopped is replaced or resumed at once. Otherwise wait.
   const delayMs = isOver && attempt === 0 ? 0 : retryDelayMs(attempt, taskId, askedMs);
   await progress("retrying", describe(error, delayMs));
   const until = clock.now();
@@ -191,18 +203,18 @@ async function recover(
   await work.send({ kind: "provision", taskId, turn, attempt: attempt + 1 }, delayMs);
 }
 
-function describe(error: ProviderError | NoRoomError, delayMs: number): string {
-  const again = delayMs === 0 ? "trying again at once" : `trying again in ${Math.ceil(delayMs / 1000)} s`;
-  if (error instanceof NoRoomError) return `${error.message} The turn waits for one; ${again}.`;
-  if (error.kind === "gone") return `The sandbox is gone; ${again}, in another.`;
-  if (error.kind === "stopped") return `The sandbox stopped; ${again}, with its files.`;
+function describe(error: ProviderError | CapacityError, delayMs: number): string {
+  const again = delayMs === 0 ? "retrying at once" : `retrying in ${Math.ceil(delayMs / 1000)} s`;
+  if (error instanceof CapacityError) return `${error.message} The turn waits for a sandbox; ${again}.`;
+  if (error.kind === "gone") return `The sandbox is gone; ${again} in another one.`;
+  if (error.kind === "stopped") return `The sandbox stopped; ${again} with its files.`;
   return `The provider is not available (${error.kind}); ${again}.`;
 }
 
-/** One sandbox may go away under its turn, and its successor too; from the third on it is not by chance. */
+/** A sandbox and its successor may both be lost by chance; the third loss is a loop. */
 const loopAttempts = 2;
 
 const lostSession = {
   code: "internal",
-  detail: "The session went to another turn before this one began.",
+  detail: "Another turn took the session before this one started.",
 } as const;

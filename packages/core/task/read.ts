@@ -6,11 +6,11 @@ const pollMs = 100;
 
 export async function getTask({ store }: Deps, userId: string, id: string): Promise<Task> {
   const task = await store.getTask(id);
-  if (task?.userId !== userId) throw new AppError("not_found", "There is no such task.");
+  if (task?.userId !== userId) throw new AppError("not_found", "The task does not exist.");
   return task;
 }
 
-/** Holds the answer until the turn has ended or the time is over. */
+/** Waits until the turn has ended or the time is over. */
 export async function waitForTask(deps: Deps, userId: string, id: string, waitMs: number): Promise<Task> {
   const until = deps.clock.now() + waitMs;
   for (;;) {
@@ -21,7 +21,10 @@ export async function waitForTask(deps: Deps, userId: string, id: string, waitMs
   }
 }
 
-/** A runner whose answer was lost says it again: not to be taken for a stop, which would kill what it is to leave alone. */
+/**
+ * A runner whose response was lost reports again. That must not be answered with `stop`, which would kill what it
+ * should leave alone.
+ */
 export function wasReported(task: Task | undefined, turn: number): boolean {
   const last = task?.phases.at(-1);
   return last?.turn === turn && last.by === "runner" && isTerminal(last.status);

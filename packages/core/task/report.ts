@@ -1,12 +1,12 @@
 import type { AgentUsage, Task } from "./schema.ts";
 
-/** What a runner's adapter has understood so far of what its agent used, and which conversation it is in. */
+/** What the adapter knows so far about the agent's usage and conversation. */
 export interface AgentReport {
   usage?: AgentUsage | undefined;
   conversationId?: string | undefined;
 }
 
-/** What the runner says of its agent, as far as it is new. */
+/** The parts of the runner's report that are new. */
 export function reported(task: Task, { usage, conversationId }: AgentReport, now: number) {
   const isNew = conversationId !== undefined && conversationId !== task.conversation?.id;
   const sandbox = task.sandbox?.name;

@@ -16,26 +16,26 @@ import { agents, type Limits } from "./schema.ts";
 
 const day = 24 * 60 * 60 * 1000;
 
-/** A millionth of a dollar; the table cannot store numbers that are very much smaller. */
+/** A millionth of a dollar. The table cannot store numbers that are much smaller. */
 const costMinUsd = 0.000001;
 
-/** Not `.` nor `..` alone: in a path they are not what they say. */
+/** Not `.` or `..`, which mean something else in a path. */
 export const sessionKeySchema = z.string().check(
   z.regex(/^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/, {
     error: "must be 1 to 64 of A-Z, a-z, 0-9, dot, underscore and dash, and not . or ..",
   }),
 );
 
-/** What no program can be given as an argument, a variable or a script. */
+/** NUL cannot be part of an argument, a variable or a script. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: written so that every reader of the document understands it.
-export const withoutNul = z.regex(/^[^\u0000]*$/, { error: "must not have a NUL character" });
+export const withoutNul = z.regex(/^[^\u0000]*$/, { error: "must not contain a NUL character" });
 
 export const promptSchema = z.lazy(() =>
   z.string().check(
     z.minLength(1),
     withoutNul,
     z.refine((text) => Buffer.byteLength(text) <= promptMaxBytes, {
-      error: `must be ${promptMaxBytes} bytes at the most`,
+      error: `must be ${promptMaxBytes} bytes at most`,
     }),
   ),
 );
@@ -51,15 +51,15 @@ export const requestLimitsSchema = z.lazy(() =>
 );
 
 /**
- * The limits a turn has: what is asked for, over what it would have. A turn cannot outlive its sandbox, so a duration
- * beyond the plan's maximum life is refused; a default beyond it is cut to it.
+ * A turn's limits: the requested ones over the defaults. A turn cannot outlive its sandbox, so a duration beyond the
+ * plan's maximum life is refused, and a default beyond it is cut.
  */
 export function limitsFrom(
   asked: z.infer<typeof requestLimitsSchema> | undefined,
   { maxDurationMs, inactivityMs, maxCostUsd, sandboxMaxMs }: Limits & { sandboxMaxMs: number },
 ): Limits {
   if ((asked?.maxDurationMs ?? 0) > sandboxMaxMs) {
-    const message = `must be at most ${sandboxMaxMs}: no sandbox lives longer than that here`;
+    const message = `must be at most ${sandboxMaxMs}: no sandbox lives longer`;
     const path = "limits.maxDurationMs";
     throw new AppError("invalid_request", `${path}: ${message}`, { issues: [{ path, message }] });
   }
@@ -74,18 +74,20 @@ export function limitsFrom(
 const envSchema = z.lazy(() =>
   z
     .record(
-      z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: "must be a variable's name" })),
+      z
+        .string()
+        .check(z.regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: "must be the name of a variable" })),
       z.string().check(withoutNul),
     )
     .check(
       z.refine((env) => Object.keys(env).length <= envMaxNames, {
-        error: `must have ${envMaxNames} names at the most`,
+        error: `must have ${envMaxNames} names at most`,
       }),
       z.refine((env) => Buffer.byteLength(JSON.stringify(env)) <= envMaxBytes, {
-        error: `must be ${envMaxBytes} bytes at the most`,
+        error: `must be ${envMaxBytes} bytes at most`,
       }),
       z.refine((env) => !Object.keys(env).some((name) => name.startsWith("CONCIERGE_")), {
-        error: "must not have names that begin with CONCIERGE_",
+        error: "must not have names that start with CONCIERGE_",
       }),
     ),
 );
@@ -98,16 +100,16 @@ const metadataSchema = z.lazy(() =>
     )
     .check(
       z.refine((data) => Object.keys(data).length <= metadataMaxKeys, {
-        error: `must have ${metadataMaxKeys} keys at the most`,
+        error: `must have ${metadataMaxKeys} keys at most`,
       }),
     ),
 );
 
-/** What git takes for a branch, less what nobody needs. */
+/** A subset of what git accepts as a branch name. */
 const branchSchema = z.lazy(() =>
   z.string().check(
     z.regex(/^(?![-/.])(?!.*(?:\.\.|\/\/|@\{|\.lock(?:\/|$)))[A-Za-z0-9._/@+-]{1,200}(?<![/.])$/, {
-      error: "must be a branch's name",
+      error: "must be a branch name",
     }),
   ),
 );
@@ -126,7 +128,7 @@ const repoRequestSchema = z.lazy(() =>
     url: z.url({ protocol: /^https?$/, error: "must be an https URL" }).check(
       z.maxLength(repoUrlMaxLength),
       z.refine((text) => !/^[a-z]+:\/\/[^/]*@/i.test(text), {
-        error: "must not have a credential in it: send username and token",
+        error: "must not contain a credential; send username and token instead",
       }),
     ),
     baseBranch: z.optional(branchSchema),
@@ -142,7 +144,7 @@ const hostSchema = z.lazy(() =>
     .string()
     .check(
       z.maxLength(hostMaxLength),
-      z.regex(/^(\*|(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)$/, { error: "must be a host's name, or *" }),
+      z.regex(/^(\*|(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)$/, { error: "must be a host name or *" }),
     ),
 );
 
@@ -171,7 +173,7 @@ export const startRequestSchema = z
 
 export type StartRequest = z.infer<typeof startRequestSchema>;
 
-/** The next turn. Secrets are gone with the turn they came with: this one's come with it. */
+/** The next turn. Secrets are deleted with their turn, so this request brings its own. */
 export const continueRequestSchema = z
   .lazy(() =>
     z.strictObject({

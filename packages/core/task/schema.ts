@@ -57,12 +57,12 @@ export type Origin = (typeof origins)[number];
 const time = z.int().check(z.nonnegative());
 const commit = () => wordOf(64);
 const branch = () => textOf(branchMaxLength);
-/** Of the env and a credential, as base64, with what says how it was sealed. */
+/** The size of encrypted `env` and credential in base64. */
 const sealedMaxBytes = Math.ceil((envMaxBytes + 2048) / 3) * 4;
-/** One turn: queued, claimed and taken over, running, finalizing, stopping, ended. */
+/** One turn's phases: queued, claimed and taken over, running, finalizing, stopping, ended. */
 const phasesPerTurn = takeOversKept + 6;
 
-// Here and elsewhere schemas are made by their first use: all of them take longer than a request does.
+// Here and elsewhere, schemas are created on first use: creating all of them takes longer than a request.
 
 export const taskErrorSchema = z.lazy(() =>
   z.object({ code: z.enum(taskErrorCodes), detail: bounded(z.string(), { maxBytes: errorDetailMaxBytes }) }),
@@ -84,19 +84,19 @@ export const sandboxUseSchema = z.lazy(() =>
     sessionId: providerId(),
     origin: z.enum(origins),
     epoch: z.int().check(z.positive()),
-    /** How long it took to get it, and each step of that. */
+    /** How long it took to acquire the sandbox, in total and per step. */
     initMs: z.optional(time),
     steps: z.optional(bounded(z.record(wordOf(16), time), { maxItems: 16 })),
-    /** How long the sandbox had been kept for nobody before this turn, and why it is not the one before. */
+    /** How long the sandbox had been idle, and why it is not the previous one. */
     idleMs: z.optional(time),
     replaced: z.optional(wordOf(16)),
   }),
 );
 
-/** A worker's hold on a turn it provisions: another may take it over once `until` has passed. */
+/** A worker's hold on a turn it provisions. Another worker may take over after `until`. */
 export const claimSchema = z.lazy(() => z.object({ id: ownId(), until: time }));
 
-/** What is pushed, and where to: enough to look the outcome up without the sandbox. */
+/** What is pushed where: enough to look up the outcome without the sandbox. */
 export const pushSchema = z.lazy(() =>
   z.object({
     commit: commit(),
@@ -118,33 +118,33 @@ export const repoSchema = z.lazy(() =>
 const ended = {
   endedAt: time,
   result: z.nullable(resultSchema),
-  /** How long the agent's process ran, by its runner. */
+  /** How long the agent's process ran, according to its runner. */
   agentMs: z.optional(time),
 };
 
-/** What a task's turn is doing. A field that a status does not have is dropped where it is read. */
+/** The state of the current turn. Fields that a status does not have are dropped on read. */
 export const stateSchema = z.lazy(() =>
   z.discriminatedUnion("status", [
     z.object({ status: z.literal("queued") }),
     z.object({ status: z.literal("provisioning"), claim: claimSchema }),
-    /** The command is what it was launched with. */
+    /** `commandId` is the command that launched the runner. */
     z.object({ status: z.literal("running"), commandId: providerId() }),
-    /** The push is granted; until `finalizeBy` its outcome is the runner's to tell, then it is looked up. */
+    /** The push is granted. Until `finalizeBy` the runner reports its outcome; afterwards it is looked up. */
     z.object({
       status: z.literal("finalizing"),
       push: pushSchema,
       finalizeBy: time,
-      /** How often the outcome was looked for. */
+      /** How many times the outcome was looked up. */
       attempts: z.optional(z.int().check(z.nonnegative())),
       commandId: z.optional(providerId()),
     }),
-    /** No push is granted and no output taken from here on; the outcome is written once the death is proven. */
+    /** From here on no push is granted and no output accepted. The outcome is written once death is proven. */
     z.object({
       status: z.literal("stopping"),
       outcome: z.enum(["stopped", "timed_out", "failed"]),
       error: taskErrorSchema,
       attempts: z.int().check(z.nonnegative()),
-      /** Where it was known when the stop began. */
+      /** Set if it was known when the stop began. */
       commandId: z.optional(providerId()),
     }),
     z.object({ status: z.literal("succeeded"), ...ended }),
@@ -154,7 +154,6 @@ export const stateSchema = z.lazy(() =>
   ]),
 );
 
-/** What a turn's agent says it used; costs are dollars. */
 export const usageSchema = z.lazy(() =>
   z.object({
     inputTokens: z.int().check(z.nonnegative()),
@@ -196,9 +195,11 @@ export const taskSchema = z.lazy(() =>
     userId: userId(),
     sessionKey: sessionKey(),
     agent: z.enum(agents),
-    /** What this turn was asked, where it is short; `store.getPrompt` has it in any case. */
+    /** The current turn's prompt if it is short. `store.getPrompt` always has it. */
     prompt: z.optional(bounded(z.string(), { maxBytes: inlinePromptMaxBytes })),
-    /** Says which request made this turn: its prompt is stored under it, and a retry knows its own turn by it. */
+    /**
+     * Names the request that made this turn. Its prompt is stored under it, and a retry recognises its own turn by it.
+     */
     turnKey: z.optional(wordOf(64)),
     keepAlive: z.boolean(),
     limits: limitsSchema,
@@ -206,24 +207,23 @@ export const taskSchema = z.lazy(() =>
       maxItems: metadataMaxKeys,
     }),
     repo: z.optional(repoSchema),
-    /** The turn's `env` and git credential, encrypted; gone when the turn ends. */
+    /** The turn's `env` and git credential, encrypted; removed when the turn ends. */
     sealed: z.optional(bounded(z.string(), { maxBytes: sealedMaxBytes })),
-    /** Who has the credential to clone with: it is handed to the first who asks, before there is an agent to ask for it. */
+    /** The first caller's nonce gets the clone credential, before there is an agent that could ask for it. */
     cloneNonce: z.optional(textOf(128)),
     turn: z.int().check(z.positive()),
     state: stateSchema,
-    /** The sandbox this turn has, from when it is known. */
     sandbox: z.optional(sandboxUseSchema),
     createdAt: time,
     deadlineAt: time,
-    /** When the agent was last heard: output, or proof of output that could not be delivered. */
+    /** Last output, or proof of output that could not be delivered. */
     lastActivityAt: time,
-    /** When it was last known to wait for its model or a tool. */
+    /** Last time the agent was known to wait for its model or a tool. */
     aliveAt: z.optional(time),
     startedAt: z.optional(time),
-    /** The newest batch of this turn's output that is committed: a batch behind it does not exist for a reader. */
+    /** The newest committed batch of this turn. Readers ignore later ones. */
     outputSeq: z.int().check(z.nonnegative()),
-    /** The same for the turns before. */
+    /** The same for earlier turns. */
     past: bounded(
       z.array(
         z.object({
@@ -235,23 +235,21 @@ export const taskSchema = z.lazy(() =>
       { maxItems: turnsMax },
     ),
     phases: bounded(z.array(phaseSchema), { maxItems: phasesKept + phasesPerTurn }),
-    /** How many phases there ever were; `phases` holds the newest of them. */
+    /** How many phases there ever were; `phases` holds the newest. */
     phaseCount: z.int().check(z.nonnegative()),
     notices: bounded(z.array(noticeSchema), { maxItems: noticesMax + noticesSlack }),
-    /** How many older notices are no longer kept. */
     noticesDropped: z.optional(z.int().check(z.nonnegative())),
     /** The agent's own conversation, and the sandbox that has it. */
     conversation: z.optional(z.object({ id: wordOf(200), sandbox: providerId(), at: time })),
-    /** What this turn's agent used, and those of the turns before. */
+    /** The usage of this turn's agent, and of earlier turns. */
     usage: z.optional(usageSchema),
     pastUsage: z.optional(usageSchema),
-    /** Hosts it may reach beside those it needs anyway. */
+    /** Hosts it may reach besides those it needs. */
     network: z.optional(z.object({ allow: bounded(z.array(wordOf(hostMaxLength)), { maxItems: hostsMax }) })),
-    /** Where the end of each turn is told. */
     webhook: z.optional(z.object({ url: textOf(webhookUrlMaxLength) })),
-    /** The newest turn whose end was followed up: its usage counted, its webhook queued. */
+    /** The newest turn whose follow-up is done: usage counted, webhook queued. */
     countedTurn: z.optional(z.int().check(z.nonnegative())),
-    /** When the reaper must look at this task; absent once it has ended and all that follows an end is done. */
+    /** When the reaper looks at this task; absent once it has ended and the follow-up is done. */
     dueAt: z.optional(time),
     /** How often the reaper has looked at it in this turn and status. */
     reaped: z.optional(z.object({ turn: z.int(), status: z.enum(statuses), count: z.int() })),
@@ -271,7 +269,6 @@ export type Push = z.infer<typeof pushSchema>;
 export type AgentUsage = z.infer<typeof usageSchema>;
 export type Limits = z.infer<typeof limitsSchema>;
 
-/** What the turn was launched with, where its state has it. */
 export function commandOf({ state }: Task): { commandId?: string } {
   return "commandId" in state && state.commandId !== undefined ? { commandId: state.commandId } : {};
 }

@@ -10,7 +10,7 @@ const secretsSchema = z.lazy(() =>
   }),
 );
 
-/** What a turn is given that must be nowhere in clear. */
+/** A turn's secrets. They are never stored in clear. */
 export interface Secrets {
   env?: Record<string, string> | undefined;
   git?: GitCredential | undefined;

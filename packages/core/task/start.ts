@@ -12,8 +12,8 @@ import type { Limits, Repo, Task } from "./schema.ts";
 import { sealSecrets } from "./secrets.ts";
 
 /**
- * Starts a task: the session's lease, then the prompt, then the task, then the work message. A crash after the lease
- * leaves one on a task that does not exist, free after a grace; a crash after the task is found through its `dueAt`.
+ * Starts a task. Order: lease, prompt, task, work message. A crash after the lease leaves a lease on a missing task,
+ * which is free after a grace period. A crash after the task is found through its `dueAt`.
  */
 export async function start(
   deps: SealingDeps,
@@ -32,7 +32,7 @@ export async function start(
 
   const existing = taskId === planned ? undefined : await deps.store.getTask(taskId);
   if (existing) {
-    // The first try may have died before it asked for a worker; asking twice does no harm.
+    // The first try may have died before it sent the message. Sending it twice is harmless.
     if (existing.state.status === "queued")
       await deps.work.send({ kind: "provision", taskId, turn: existing.turn });
     return existing;
@@ -42,7 +42,7 @@ export async function start(
   await takeLease(deps, { userId, sessionKey }, { taskId, turn: 1, until: task.deadlineAt });
   await storePrompt(deps.store, task, request.prompt);
   const outcome = await deps.store.createTask(task);
-  if (!outcome.item) throw new AppError("internal", "The task could not be written.");
+  if (!outcome.item) throw new AppError("internal", "The task could not be stored.");
   if (outcome.won) deps.metrics.count("turn_queued", 1, { verb: "start" });
   await deps.work.send({ kind: "provision", taskId, turn: 1 });
   return outcome.item;

@@ -11,7 +11,7 @@ import { when } from "./guards.ts";
 import { runDirOf } from "./launch.ts";
 import { type Actor, commandOf, type Task } from "./schema.ts";
 
-/** A timer fires: reads, decides, and does nothing, waits on, or ends the turn. */
+/** Reads the task, decides, and then does nothing, arms the timer again, or ends the turn. */
 export async function fireTimer(deps: EndingDeps, timer: Timer): Promise<void> {
   const task = await deps.store.getTask(timer.taskId);
   const action = decideTimer(task, timer, deps.clock.now());
@@ -21,7 +21,7 @@ export async function fireTimer(deps: EndingDeps, timer: Timer): Promise<void> {
   await act(deps, task, action, "timer");
 }
 
-/** Carries out what a timer, or the reaper in its place, found to do. */
+/** Performs what a timer, or the reaper in its place, decided. */
 export async function act(deps: EndingDeps, task: Task, action: DueAction, by: Actor): Promise<void> {
   switch (action.kind) {
     case "nothing":
@@ -50,9 +50,8 @@ async function endOverdue(deps: EndingDeps, task: Task, by: Actor): Promise<void
 }
 
 /**
- * Looks into the sandbox before a silent turn is ended, so that a lost callback is not taken for silence. Only what is
- * found there moves the turn's activity. A provider that does not answer is asked again; but at the cap on silent work
- * the turn ends in any case.
+ * Looks into the sandbox before a silent turn is ended: a lost callback is not silence. Only what is found there counts
+ * as activity. A provider that does not answer is asked again, but at the cap on silent work the turn ends in any case.
  */
 async function askBeforeEnding(deps: EndingDeps, task: Task, by: Actor): Promise<void> {
   const { provider, clock, flags, metrics } = deps;
@@ -91,4 +90,4 @@ async function lookAgain(
   await timers.arm({ kind: "inactivity", taskId: task.id, turn: task.turn }, inMs);
 }
 
-const sandboxLost = { code: "sandbox_lost", detail: "The sandbox went away under the agent." } as const;
+const sandboxLost = { code: "sandbox_lost", detail: "The sandbox was lost while the agent ran." } as const;

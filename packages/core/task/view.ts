@@ -18,7 +18,6 @@ import {
 const instant = z.iso.datetime();
 const duration = z.nullable(z.int().check(z.nonnegative()));
 
-/** A task as the API shows it. */
 export const taskViewSchema = z
   .lazy(() =>
     z.object({
@@ -63,7 +62,7 @@ export const taskViewSchema = z
 
 export type TaskView = z.infer<typeof taskViewSchema>;
 
-/** A task with its prompt, which may be in an item of its own. */
+/** A task with its prompt, which may be in its own item. */
 export async function showTask(store: Store, task: Task): Promise<TaskView> {
   return viewTask(task, await promptOf(store, task));
 }
@@ -97,7 +96,7 @@ function viewTask(task: Task, prompt: string): TaskView {
   };
 }
 
-/** How long the turn was in each status, read off its phases: a status lasts until the first one that is another. */
+/** How long the turn was in each status, computed from its phases. */
 export function timingsOf(phases: readonly Phase[]): TaskView["timings"] {
   const lasted = (status: Phase["status"]): number | null => {
     const from = phases.findIndex((phase) => phase.status === status);
@@ -114,7 +113,7 @@ export function timingsOf(phases: readonly Phase[]): TaskView["timings"] {
   };
 }
 
-/** What all turns together used. */
+/** The usage of all turns together. */
 export function addUsed(...usages: readonly (AgentUsage | undefined)[]): AgentUsage {
   const of = (name: keyof AgentUsage) => usages.reduce((total, usage) => total + (usage?.[name] ?? 0), 0);
   return { inputTokens: of("inputTokens"), outputTokens: of("outputTokens"), costUsd: of("costUsd") };

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { resultSchema, taskErrorSchema, terminalStatuses, usageSchema } from "../task/schema.ts";
 
-/** What a receiver is told when a turn has ended. */
+/** What a receiver gets when a turn has ended. */
 export const webhookEventSchema = z
   .lazy(() =>
     z.object({

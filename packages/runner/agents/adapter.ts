@@ -1,40 +1,40 @@
-import type { Activity, AgentEvent, AgentUsage } from "../protocol.ts";
+import type { Activity, AgentEvent, AgentUsage } from "@concierge/protocol";
 
-/** One file an agent: what it needs, how it comes into a sandbox, how it is started, what its words mean. */
+/** What the runner needs to know about an agent: its needs, its installation, its command, its output. */
 export interface AgentAdapter {
   needs: AgentNeeds;
-  /** The command it is started by, which must be on the PATH. */
+  /** The command, looked up on the PATH. */
   program: string;
-  /** How it is brought into a sandbox that does not have it; where it can not be, what to tell. */
+  /** How to install it, or else what to tell the user if it is missing. */
   install: Installation | { impossible: string };
   start(turn: AgentTurn): AgentRun;
 }
 
-/** What an agent needs from outside its sandbox. Read by whoever launches the runner, not by the runner. */
+/** What an agent needs from outside its sandbox. Read by the worker that launches the runner, not by the runner. */
 export interface AgentNeeds {
-  /** Hosts it talks to. */
+  /** Hosts that the sandbox must be able to reach. */
   hosts: readonly string[];
-  /** Its key: the variable it is read from, and the header it goes in. It goes to the first host alone. */
+  /** Its key: the variable it is read from, and the header it is sent in, to the first host only. */
   secret?: { name: string; header: string; scheme?: string };
-  /** A variable that names another address to talk to. */
+  /** The variable for another address of its model. */
   baseUrl?: string;
 }
 
 export interface Installation {
-  /** Exact, so that every sandbox has the same one. */
+  /** An exact version, so that every sandbox has the same one. */
   version: string;
-  /** Installs into a directory of its own, with the program in its `bin`. */
+  /** Installs into this directory, with the program in its `bin`. */
   command(directory: string): { file: string; args: readonly string[] };
 }
 
 export interface AgentTurn {
-  /** A file: a prompt has no place in a process's arguments. */
+  /** The prompt is a file, because arguments are visible to all processes. */
   promptPath: string;
-  /** To be gone on with; absent in a first turn, and where the sandbox does not have it. */
+  /** The conversation to resume. Absent in a first turn and in a new sandbox. */
   conversationId?: string | undefined;
-  /** All that the agent will have, but for what the run adds. */
+  /** The agent's environment, without what the run adds. */
   env: NodeJS.ProcessEnv;
-  /** Its own directory for what must outlast the turn. */
+  /** For files that must outlast the turn. */
   home: string;
   isRoot: boolean;
 }
@@ -43,21 +43,21 @@ export interface AgentTurn {
 export interface AgentRun {
   file: string;
   args: readonly string[];
-  /** What it reads on its standard input: its prompt, or nothing. */
+  /** Default: no standard input. */
   stdin?: "prompt";
   env?: Readonly<Record<string, string>>;
-  /** Written before it is started, by their absolute paths. No secret may be in them: they are kept. */
+  /** Written before the start, by absolute path. They are kept, so they must not contain a secret. */
   files?: Readonly<Record<string, string>>;
-  /** For an agent whose stdout is a stream of events. Without one, what it prints is all there is to know. */
+  /** For an agent whose stdout is a stream of events. */
   reader?: AgentReader;
 }
 
-/** Understands an agent's stdout. It is given everything, also what is no event: nothing may make it throw. */
+/** Understands an agent's stdout. It gets every line, even garbage, and must never throw. */
 export interface AgentReader {
-  /** A whole line, without its end. */
+  /** A complete line, without its newline. */
   read(line: string): AgentEvent[];
   activity(): Activity;
-  /** What this turn has used so far, alone; undefined where nothing is known. */
+  /** What this turn alone has used so far. Undefined if unknown. */
   usage(): AgentUsage | undefined;
   conversationId(): string | undefined;
 }

@@ -1,4 +1,4 @@
-import type { Activity, AgentEvent, AgentUsage } from "../protocol.ts";
+import type { Activity, AgentEvent, AgentUsage } from "@concierge/protocol";
 import type { AgentAdapter, AgentReader } from "./adapter.ts";
 import {
   conversationIdOf,
@@ -14,7 +14,7 @@ import {
 import { npmPackage, npmRegistry } from "./npm.ts";
 import { costUsd, type Tokens } from "./prices.ts";
 
-const ARGS = ["-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"];
+const baseArgs = ["-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"];
 
 /** Anthropic's Claude Code. */
 export const claude: AgentAdapter = {
@@ -27,12 +27,12 @@ export const claude: AgentAdapter = {
   install: npmPackage("@anthropic-ai/claude-code", "2.1.325"),
   start: ({ conversationId, isRoot }) => ({
     file: "claude",
-    args: conversationId === undefined ? ARGS : [...ARGS, "--resume", conversationId],
+    args: conversationId === undefined ? baseArgs : [...baseArgs, "--resume", conversationId],
     stdin: "prompt",
     env: {
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
       DISABLE_AUTOUPDATER: "1",
-      // It refuses to skip its permission checks as root where it is not told that this is a sandbox.
+      // As root, it skips its permission checks only in a declared sandbox.
       ...(isRoot && { IS_SANDBOX: "1" }),
     },
     reader: createClaudeReader(),
@@ -40,8 +40,8 @@ export const claude: AgentAdapter = {
 };
 
 /**
- * `system` (init, and a retry of a call that failed), `assistant` (one block of a message each), `user` (results of
- * tools), and at the end one `result`, the only one that has the true usage and cost.
+ * Events: `system` (init, and the retry of a failed call), `assistant` (one block of a message each), `user` (tool
+ * results), and finally one `result`, which alone has the exact usage and cost.
  */
 export function createClaudeReader(): AgentReader {
   const messages = new Map<string, { model: string; tokens: Tokens }>();
@@ -52,7 +52,7 @@ export function createClaudeReader(): AgentReader {
 
   function readAssistant(message: Fields): AgentEvent[] {
     waitsForModel = true;
-    // Each block of a message comes with the usage of all of it.
+    // Each block carries the usage of its whole message.
     messages.set(textOf(message.id), { model: textOf(message.model), tokens: tokensOf(message.usage) });
     return listOf(message.content).flatMap((block): AgentEvent[] => {
       if (block.type === "text") return [{ kind: "text", text: textOf(block.text) }];
@@ -72,15 +72,15 @@ export function createClaudeReader(): AgentReader {
 
   function readSystem({ subtype }: Fields): void {
     if (subtype === "init") waitsForModel = true;
-    // Between two tries nobody works on anything: a model that does not answer is silence.
+    // Between two retries the agent does no work, so its silence counts.
     if (subtype === "api_retry") waitsForModel = false;
   }
 
   function readResult(event: Fields): AgentEvent[] {
     waitsForModel = false;
     tools.clear();
-    final = { ...counted(tokensOf(event.usage)), costUsd: costOf(event) };
-    const text = textOf(event.result) || joined(event.errors);
+    final = { ...usageOf(tokensOf(event.usage)), costUsd: costOf(event) };
+    const text = textOf(event.result) || joinErrors(event.errors);
     return [{ kind: "result", ok: event.is_error !== true, text }];
   }
 
@@ -88,7 +88,7 @@ export function createClaudeReader(): AgentReader {
     read(line) {
       const event = parseFields(line);
       if (event === undefined) return [];
-      // A result alone names the conversation that was asked for, whether there is one or not.
+      // A `result` repeats the requested conversation, even if it does not exist.
       if (event.type !== "result") conversationId = conversationIdOf(event.session_id) ?? conversationId;
       switch (event.type) {
         case "system":
@@ -108,17 +108,17 @@ export function createClaudeReader(): AgentReader {
       if (tools.size > 0) return "tool";
       return waitsForModel ? "model" : "none";
     },
-    usage: () => final ?? running([...messages.values()]),
+    usage: () => final ?? usageSoFar([...messages.values()]),
     conversationId: () => conversationId,
   };
 }
 
-/** Not more than it will be: a message's output is counted when it has begun. A model without a price costs nothing. */
-function running(messages: readonly { model: string; tokens: Tokens }[]): AgentUsage | undefined {
+/** A lower bound: a message's output is counted when it begins, and a model without a price costs nothing. */
+function usageSoFar(messages: readonly { model: string; tokens: Tokens }[]): AgentUsage | undefined {
   if (messages.length === 0) return undefined;
   const usage = { inputTokens: 0, outputTokens: 0, costUsd: 0 };
   for (const { model, tokens } of messages) {
-    const { inputTokens, outputTokens } = counted(tokens);
+    const { inputTokens, outputTokens } = usageOf(tokens);
     usage.inputTokens += inputTokens;
     usage.outputTokens += outputTokens;
     usage.costUsd += costUsd(model, tokens) ?? 0;
@@ -126,7 +126,7 @@ function running(messages: readonly { model: string; tokens: Tokens }[]): AgentU
   return usage;
 }
 
-/** In a conversation that is gone on with, `total_cost_usd` is that of all its turns. */
+/** In a resumed conversation, `total_cost_usd` includes the earlier turns. */
 function costOf(event: Fields): number {
   const byModel = event.model_usage_since_last_result;
   if (byModel === undefined) return numberOf(event.total_cost_usd);
@@ -146,11 +146,11 @@ function tokensOf(value: unknown): Tokens {
   };
 }
 
-function counted({ input, cached, cacheWrite, output }: Tokens) {
+function usageOf({ input, cached, cacheWrite, output }: Tokens) {
   return { inputTokens: input + cached + cacheWrite, outputTokens: output };
 }
 
-/** A tool's result is a text, or blocks of which some are texts. */
+/** A tool's result is a text, or a list of blocks, some of them texts. */
 function contentOf(content: unknown): string {
   if (typeof content === "string") return content;
   return listOf(content)
@@ -158,6 +158,6 @@ function contentOf(content: unknown): string {
     .join("");
 }
 
-function joined(errors: unknown): string {
+function joinErrors(errors: unknown): string {
   return Array.isArray(errors) ? errors.map(textOf).join("\n") : "";
 }

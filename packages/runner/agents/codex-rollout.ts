@@ -1,23 +1,21 @@
+import { closeSync, fstatSync, openSync, readdirSync, readSync } from "node:fs";
+import { join } from "node:path";
 import { countOf, fieldsOf, parseFields, textOf } from "./json.ts";
 import type { Tokens } from "./prices.ts";
 
-const { closeSync, fstatSync, openSync, readdirSync, readSync } = process.getBuiltinModule("node:fs");
-const { join } = process.getBuiltinModule("node:path");
-
-const LOOKED_FOR = ['"turn_context"', '"token_usage_record"', '"token_count"'];
-const READ_BYTES = 256 * 1024;
-/** What is longer is no line that is looked for here. */
-const MAX_LINE_BYTES = 1024 * 1024;
+const relevantTypes = ['"turn_context"', '"token_usage_record"', '"token_count"'];
+const readBytes = 256 * 1024;
+/** Relevant lines are shorter. */
+const lineMaxBytes = 1024 * 1024;
 
 /**
- * The file that Codex keeps of a thread. Unlike its stdout it has the model, and the usage after each call: so a turn's
- * own usage can be told from that of the turns before, and a budget holds within a turn. A file that can not be read,
- * or has become something else, only means that less is known.
+ * Codex's log file of a thread. Unlike stdout it names the model and has the usage after each call, so a turn's usage can
+ * be separated from earlier turns, and a budget is enforced within a turn. An unreadable file only means less knowledge.
  */
 export interface Rollout {
-  /** Which thread it turned out to be. */
+  /** Sets the thread once its id is known. */
   follow(threadId: string): void;
-  /** All that the thread has used so far. */
+  /** The usage of all turns of the thread so far. */
   tokens(): Tokens | undefined;
   model(): string | undefined;
 }
@@ -35,7 +33,7 @@ export function createRollout(directory: string, threadId: string | undefined): 
       path ??= thread === undefined ? undefined : find(directory, thread);
       if (path !== undefined) readOn(path);
     } catch {
-      // It is not there, or not ours to read.
+      // Missing or unreadable.
     }
   }
 
@@ -43,14 +41,14 @@ export function createRollout(directory: string, threadId: string | undefined): 
     const fd = openSync(file, "r");
     try {
       const end = fstatSync(fd).size;
-      const buffer = Buffer.allocUnsafe(READ_BYTES);
+      const buffer = Buffer.allocUnsafe(readBytes);
       while (offset < end) {
-        const read = readSync(fd, buffer, 0, Math.min(READ_BYTES, end - offset), offset);
+        const read = readSync(fd, buffer, 0, Math.min(readBytes, end - offset), offset);
         if (read === 0) return;
         offset += read;
-        // Only ASCII is looked for.
+        // latin1 is enough: only ASCII fields are read.
         const lines = (rest + buffer.toString("latin1", 0, read)).split("\n");
-        rest = (lines.pop() ?? "").slice(-MAX_LINE_BYTES);
+        rest = (lines.pop() ?? "").slice(-lineMaxBytes);
         for (const line of lines) take(line);
       }
     } finally {
@@ -59,11 +57,11 @@ export function createRollout(directory: string, threadId: string | undefined): 
   }
 
   function take(line: string): void {
-    if (!LOOKED_FOR.some((type) => line.includes(type))) return;
+    if (!relevantTypes.some((type) => line.includes(type))) return;
     const { type, payload } = parseFields(line) ?? {};
     const fields = fieldsOf(payload);
     if (type === "turn_context") model = textOf(fields.model) || model;
-    // The first is written when a call has ended, the second when the tools that it asked for have, too.
+    // `thread_token_usage` is written after a call, `total_token_usage` after the tools it requested.
     const total = fields.thread_token_usage ?? fieldsOf(fields.info).total_token_usage;
     const isUsage = type === "token_usage_record" || fields.type === "token_count";
     if (isUsage && total !== undefined) tokens = tokensOf(total);
@@ -93,7 +91,7 @@ function find(directory: string, threadId: string): string | undefined {
   return name === undefined ? undefined : join(directory, name);
 }
 
-/** Codex counts what came from a cache, and what went into one, also as input. */
+/** Codex counts cached and cache-write tokens as input, too. */
 export function tokensOf(value: unknown): Tokens {
   const usage = fieldsOf(value);
   const cached = countOf(usage.cached_input_tokens);
@@ -102,7 +100,7 @@ export function tokensOf(value: unknown): Tokens {
   return { input, cached, cacheWrite, output: countOf(usage.output_tokens) };
 }
 
-export function lessTokens(tokens: Tokens, before: Tokens | undefined): Tokens {
+export function subtractTokens(tokens: Tokens, before: Tokens | undefined): Tokens {
   if (before === undefined) return tokens;
   const of = (name: keyof Tokens) => Math.max(0, tokens[name] - before[name]);
   return { input: of("input"), cached: of("cached"), cacheWrite: of("cacheWrite"), output: of("output") };

@@ -3,17 +3,17 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describeAdapter, readAll, recording } from "../testing/adapter-kit.ts";
 import { codex, createCodexReader } from "./codex.ts";
 import { createRollout } from "./codex-rollout.ts";
-import { describeAdapter, readAll, recording } from "./testkit.ts";
 
 const recordings = ["codex-tool", "codex-resume", "codex-tool-failed", "codex-error", "codex-retry"];
 describeAdapter("codex", { adapter: codex, recordings });
 
 const read = (name: string) => readAll(createCodexReader(), recording(name));
-const THREAD = "01a1e2fe-bbbb-7030-abe4-09e5520fa9fd";
+const threadId = "01a1e2fe-bbbb-7030-abe4-09e5520fa9fd";
 
-test("a turn with a tool: what it was given and gave, what was said, and that as the answer", () => {
+test("a turn with a tool yields the tool's input and output, and its last text as the answer", () => {
   const { events, activities, usage } = read("codex-tool");
   expect(events).toEqual([
     { kind: "tool_use", name: "command", input: "/bin/bash -lc 'echo from-tool > made.txt; cat made.txt'" },
@@ -25,11 +25,11 @@ test("a turn with a tool: what it was given and gave, what was said, and that as
   expect(usage).toMatchObject({ inputTokens: 200, outputTokens: 14 });
 });
 
-test("a tool that failed is told as one", () => {
+test("a failed tool is reported as failed", () => {
   expect(read("codex-tool-failed").events).toContainEqual({ kind: "tool_result", ok: false, text: "oops\n" });
 });
 
-test("a model that refuses is a failure with what it said", () => {
+test("a model error is a failure with the model's message", () => {
   const [result, ...more] = read("codex-error").events;
   expect([result, more]).toEqual([
     { kind: "result", ok: false, text: expect.stringContaining("the stub answers 400") },
@@ -37,15 +37,15 @@ test("a model that refuses is a failure with what it said", () => {
   ]);
 });
 
-test("between two tries of a call that failed nobody works", () => {
+test("there is no activity between two retries of a failed call", () => {
   expect(read("codex-retry").activities).toEqual(["none", "model", ...Array(5).fill("none")]);
 });
 
-test("a model that is not in the table costs what the dearest there does", () => {
+test("an unknown model costs as much as the most expensive known one", () => {
   expect(read("codex-tool").usage?.costUsd).toBeCloseTo((200 * 10 + 14 * 50) / 1e6, 10);
 });
 
-test("the address of its model goes into its configuration, the name of its key's variable, and no key", () => {
+test("the configuration has the model's address and the name of the key's variable, but no key", () => {
   const env = { OPENAI_BASE_URL: "http://127.0.0.1:9/v1", OPENAI_API_KEY: "hidden" };
   const run = codex.start({ promptPath: "/p", env, home: "/h", isRoot: false });
   expect(run.env).toEqual({ CODEX_HOME: "/h/codex" });
@@ -55,13 +55,13 @@ test("the address of its model goes into its configuration, the name of its key'
   expect(config).not.toContain("hidden");
 });
 
-describe("what Codex keeps of a thread", () => {
+describe("the rollout file", () => {
   let sessions: string;
   let file: string;
   beforeEach(() => {
     sessions = mkdtempSync(join(tmpdir(), "concierge-rollout-"));
     mkdirSync(join(sessions, "2026/11/16"), { recursive: true });
-    file = join(sessions, "2026/11/16", `rollout-2026-11-16T06-13-34-${THREAD}.jsonl`);
+    file = join(sessions, "2026/11/16", `rollout-2026-11-16T06-13-34-${threadId}.jsonl`);
   });
   afterEach(() => rmSync(sessions, { recursive: true, force: true }));
 
@@ -75,17 +75,17 @@ describe("what Codex keeps of a thread", () => {
       .concat("\n");
   };
 
-  test("tells a turn's own usage from that of the turns before, and what it costs", () => {
+  test("separates a turn's usage and cost from earlier turns", () => {
     writeFileSync(file, upToTurn(1));
-    const reader = createCodexReader(createRollout(sessions, THREAD));
+    const reader = createCodexReader(createRollout(sessions, threadId));
     const { usage } = readAll(reader, recording("codex-resume"));
     expect(usage).toMatchObject({ inputTokens: 300, outputTokens: 20 });
     expect(usage?.costUsd).toBeCloseTo((300 * 2 + 20 * 10) / 1e6, 10);
   });
 
-  test("tells what a turn has used before it ends", () => {
+  test("has a turn's usage before its end", () => {
     writeFileSync(file, upToTurn(2));
-    const reader = createCodexReader(createRollout(sessions, THREAD));
+    const reader = createCodexReader(createRollout(sessions, threadId));
     expect(reader.usage()).toMatchObject({ inputTokens: 0, outputTokens: 0 });
     const [started = ""] = recording("codex-tool-failed");
     reader.read(started);
@@ -96,7 +96,7 @@ describe("what Codex keeps of a thread", () => {
     expect(reader.usage()).toMatchObject({ inputTokens: 600, outputTokens: 16 });
   });
 
-  test("is found once the thread has its name", () => {
+  test("is found once the thread's id is known", () => {
     const reader = createCodexReader(createRollout(sessions, undefined));
     writeFileSync(file, upToTurn(1));
     expect(reader.usage()).toBeUndefined();
@@ -105,11 +105,11 @@ describe("what Codex keeps of a thread", () => {
     expect(reader.usage()).toMatchObject({ inputTokens: 100, outputTokens: 7 });
   });
 
-  test("may be missing, or anything at all", () => {
-    const missing = createCodexReader(createRollout("/nonexistent", THREAD));
+  test("may be missing or contain garbage", () => {
+    const missing = createCodexReader(createRollout("/nonexistent", threadId));
     expect(readAll(missing, recording("codex-resume")).usage).toMatchObject({ inputTokens: 400 });
     writeFileSync(file, randomBytes(1 << 20));
-    const odd = createCodexReader(createRollout(sessions, THREAD));
+    const odd = createCodexReader(createRollout(sessions, threadId));
     expect(readAll(odd, recording("codex-resume")).usage).toMatchObject({ inputTokens: 400 });
   });
 });

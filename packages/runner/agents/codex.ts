@@ -1,14 +1,13 @@
-import type { AgentEvent, AgentUsage } from "../protocol.ts";
+import { join } from "node:path";
+import type { AgentEvent, AgentUsage } from "@concierge/protocol";
 import type { AgentAdapter, AgentReader } from "./adapter.ts";
-import { createRollout, lessTokens, type Rollout, tokensOf } from "./codex-rollout.ts";
+import { createRollout, type Rollout, subtractTokens, tokensOf } from "./codex-rollout.ts";
 import { conversationIdOf, type Fields, fieldsOf, jsonOf, listOf, parseFields, textOf } from "./json.ts";
 import { npmPackage, npmRegistry } from "./npm.ts";
-import { costUsd, dearestUsd, type Tokens } from "./prices.ts";
+import { costUsd, highestCostUsd, type Tokens } from "./prices.ts";
 
-const { join } = process.getBuiltinModule("node:path");
-
-/** The sandbox is what keeps it from doing harm; its own would need privileges that a sandbox does not give. */
-const ARGS = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"];
+/** Codex's own sandbox needs privileges that it does not have here. The outer sandbox isolates it. */
+const baseArgs = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"];
 
 /** OpenAI's Codex. */
 export const codex: AgentAdapter = {
@@ -22,7 +21,7 @@ export const codex: AgentAdapter = {
   start({ conversationId, env, home }) {
     const codexHome = join(home, "codex");
     const command =
-      conversationId === undefined ? ["exec", ...ARGS] : ["exec", "resume", ...ARGS, conversationId];
+      conversationId === undefined ? ["exec", ...baseArgs] : ["exec", "resume", ...baseArgs, conversationId];
     return {
       file: "codex",
       args: [...command, "-"],
@@ -36,7 +35,7 @@ export const codex: AgentAdapter = {
   },
 };
 
-/** The key stays in the environment. Codex's own provider would want it in a file of its own. */
+/** Codex's built-in provider would need the key in a file. This one reads it from the environment. */
 function configOf(baseUrl: string): string {
   return `model_provider = "concierge"
 check_for_update_on_startup = false
@@ -53,8 +52,8 @@ wire_api = "responses"
 }
 
 /**
- * `thread.started`, `turn.started`, `item.started` and `item.completed`, at the end `turn.completed` with the usage of
- * all the thread's turns so far, or `turn.failed`. What it says last is its answer: there is no event of its own for it.
+ * Events: `thread.started`, `turn.started`, `item.started`, `item.completed`, and finally `turn.completed` with the usage
+ * of all turns of the thread, or `turn.failed`. The answer has no event of its own: it is the last message.
  */
 export function createCodexReader(rollout?: Rollout): AgentReader {
   const before = rollout?.tokens();
@@ -122,11 +121,11 @@ export function createCodexReader(rollout?: Rollout): AgentReader {
   function usage(): AgentUsage | undefined {
     const now = total ?? rollout?.tokens();
     if (now === undefined) return undefined;
-    const own = lessTokens(now, before);
+    const own = subtractTokens(now, before);
     return {
       inputTokens: own.input + own.cached + own.cacheWrite,
       outputTokens: own.output,
-      costUsd: costUsd(rollout?.model() ?? "", own) ?? dearestUsd(own),
+      costUsd: costUsd(rollout?.model() ?? "", own) ?? highestCostUsd(own),
     };
   }
 
@@ -152,7 +151,7 @@ export function createCodexReader(rollout?: Rollout): AgentReader {
         case "turn.failed":
           return end(false, textOf(fieldsOf(event.error).message));
         case "error":
-          // It tries again after a while, and nobody works on anything meanwhile.
+          // Codex retries later. Until then it does no work, so its silence counts.
           waitsForModel = false;
           return [];
         default:

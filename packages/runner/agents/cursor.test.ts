@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
+import { describeAdapter, readAll, recording } from "../testing/adapter-kit.ts";
 import { createCursorReader, cursor } from "./cursor.ts";
-import { describeAdapter, readAll, recording } from "./testkit.ts";
 
 describeAdapter("cursor", { adapter: cursor, recordings: ["cursor-tool"] });
 
-test("a turn with tools: what was said, what they were given and gave, and the answer", () => {
+test("a turn with tools yields texts, the tools' input and output, and the answer", () => {
   const { events, activities, usage, conversationId } = readAll(
     createCursorReader(),
     recording("cursor-tool"),

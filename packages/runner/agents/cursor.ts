@@ -1,4 +1,4 @@
-import type { AgentEvent, AgentUsage } from "../protocol.ts";
+import type { AgentEvent, AgentUsage } from "@concierge/protocol";
 import type { AgentAdapter, AgentReader } from "./adapter.ts";
 import {
   conversationIdOf,
@@ -11,9 +11,9 @@ import {
   textOf,
 } from "./json.ts";
 
-const ARGS = ["-p", "--output-format", "stream-json", "--force"];
+const baseArgs = ["-p", "--output-format", "stream-json", "--force"];
 
-/** Cursor's CLI, as its documents describe it: without a key of Cursor's it can not be tried. */
+/** Cursor's CLI, implemented from its documentation. It was never run, because that needs a Cursor account. */
 export const cursor: AgentAdapter = {
   needs: {
     hosts: ["api2.cursor.sh", "*.cursor.sh"],
@@ -22,17 +22,17 @@ export const cursor: AgentAdapter = {
   program: "cursor-agent",
   install: {
     impossible:
-      "npm does not have it: install it by SANDBOX_SETUP (curl https://cursor.com/install -fsS | bash), so that cursor-agent is on the PATH",
+      "it is not on npm; install it with SANDBOX_SETUP (curl https://cursor.com/install -fsS | bash), so that cursor-agent is on the PATH",
   },
   start: ({ conversationId }) => ({
     file: "cursor-agent",
-    args: conversationId === undefined ? ARGS : [...ARGS, "--resume", conversationId],
+    args: conversationId === undefined ? baseArgs : [...baseArgs, "--resume", conversationId],
     stdin: "prompt",
     reader: createCursorReader(),
   }),
 };
 
-/** `system`, `user` (the prompt), `assistant`, `tool_call` (started, completed) and at the end `result`. */
+/** Events: `system`, `user` (the prompt), `assistant`, `tool_call` (started, completed), and finally `result`. */
 export function createCursorReader(): AgentReader {
   const tools = new Set<string>();
   let conversationId: string | undefined;
@@ -56,7 +56,7 @@ export function createCursorReader(): AgentReader {
     waitsForModel = false;
     tools.clear();
     const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = fieldsOf(event.usage);
-    // Cursor does not say what it costs.
+    // Cursor does not report its cost.
     used = {
       inputTokens: countOf(inputTokens) + countOf(cacheReadTokens) + countOf(cacheWriteTokens),
       outputTokens: countOf(outputTokens),
@@ -109,10 +109,10 @@ function toolOf(call: Fields): { name: string; args: unknown; result: Fields } {
   };
 }
 
-/** `{success: …}`, or another word for what went wrong. */
+/** `{success: …}`, or another key for a failure. */
 function resultOf(result: Fields): AgentEvent {
-  const [how = "success", value] = Object.entries(result)[0] ?? [];
+  const [outcome = "success", value] = Object.entries(result)[0] ?? [];
   const fields = fieldsOf(value);
   const text = textOf(fields.content) || textOf(fields.stdout) || jsonOf(value);
-  return { kind: "tool_result", ok: how === "success", text };
+  return { kind: "tool_result", ok: outcome === "success", text };
 }

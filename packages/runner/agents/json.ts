@@ -1,7 +1,9 @@
-/** Reading what an agent printed: whatever is not there, or is something else, is nothing. */
+import { conversationIdPattern } from "@concierge/protocol";
+
+/** Reads fields of an agent's JSON. A missing field, or one of another type, reads as empty. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-const NOTHING: Fields = {};
+const noFields: Fields = {};
 
 export function parseFields(line: string): Fields | undefined {
   if (!line.trimStart().startsWith("{")) return undefined;
@@ -13,7 +15,7 @@ export function parseFields(line: string): Fields | undefined {
 }
 
 export function fieldsOf(value: unknown): Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : NOTHING;
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : noFields;
 }
 
 export function listOf(value: unknown): Fields[] {
@@ -24,24 +26,21 @@ export function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** More than an agent can use is none that it has used; so sums stay exact. */
-const MAX_COUNT = 1e12;
+/** A larger number is not plausible, and sums of it would not be exact. */
+const maxCount = 1e12;
 
-/** A count, or a sum of money: neither is negative. */
+/** A count or an amount of money, never negative. */
 export function numberOf(value: unknown): number {
-  return typeof value === "number" && value > 0 && value <= MAX_COUNT ? value : 0;
+  return typeof value === "number" && value > 0 && value <= maxCount ? value : 0;
 }
 
 export function countOf(value: unknown): number {
   return Math.round(numberOf(value));
 }
 
-/** It comes back as an argument, so it must not be taken for an option. */
 export function conversationIdOf(value: unknown): string | undefined {
-  return typeof value === "string" && CONVERSATION_ID.test(value) ? value : undefined;
+  return typeof value === "string" && conversationIdPattern.test(value) ? value : undefined;
 }
-
-export const CONVERSATION_ID = /^[A-Za-z0-9][\x21-\x7e]{0,199}$/;
 
 export function jsonOf(value: unknown): string {
   try {

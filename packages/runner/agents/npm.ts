@@ -1,16 +1,16 @@
 import type { Installation } from "./adapter.ts";
 
-/** Where it is fetched from, which its sandbox must be let reach. */
+/** The sandbox of an agent that npm installs must be able to reach it. */
 export const npmRegistry = "registry.npmjs.org";
 
-/** An agent that npm has. Its own warnings are not what anyone waits for. */
+/** An agent from npm. */
 export function npmPackage(name: string, version: string): Installation {
-  const quietly = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
+  const quiet = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
   return {
     version,
     command: (directory) => ({
       file: "npm",
-      args: ["install", "--global", `--prefix=${directory}`, ...quietly, `${name}@${version}`],
+      args: ["install", "--global", `--prefix=${directory}`, ...quiet, `${name}@${version}`],
     }),
   };
 }

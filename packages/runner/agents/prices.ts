@@ -1,4 +1,4 @@
-/** What a model call is charged for. The four do not overlap. */
+/** What a model call is charged for. The four kinds do not overlap. */
 export interface Tokens {
   input: number;
   cached: number;
@@ -6,7 +6,7 @@ export interface Tokens {
   output: number;
 }
 
-/** Dollars for a million tokens each. */
+/** Dollars per million tokens. */
 type Price = Tokens;
 
 const price = (input: number, cached: number, cacheWrite: number, output: number): Price => ({
@@ -18,9 +18,9 @@ const price = (input: number, cached: number, cacheWrite: number, output: number
 
 /**
  * List prices, November 2026 (platform.claude.com/docs/en/about-claude/pricing, developers.openai.com/api/docs/pricing),
- * for short contexts at the standard tier. The first name that a model's name begins with counts.
+ * for short contexts at the standard tier. The first entry that a model's name starts with applies.
  */
-export const PRICES: readonly (readonly [name: string, price: Price])[] = [
+export const prices: readonly (readonly [name: string, price: Price])[] = [
   ["claude-fable-5-1", price(10, 0.25, 12.5, 50)],
   ["claude-opus-5-5", price(4, 0.2, 5, 20)],
   ["claude-sonnet-5-5", price(2, 0.1, 2.5, 10)],
@@ -32,19 +32,19 @@ export const PRICES: readonly (readonly [name: string, price: Price])[] = [
   ["gpt-6-luna", price(0.1, 0.01, 0.125, 0.5)],
 ];
 
-/** Undefined where the model is not in the table. */
+/** Undefined if the model is not in the table. */
 export function costUsd(model: string, tokens: Tokens): number | undefined {
-  const found = PRICES.find(([name]) => model.startsWith(name))?.[1];
-  return found && charge(found, tokens);
+  const match = prices.find(([name]) => model.startsWith(name))?.[1];
+  return match && charge(match, tokens);
 }
 
-/** For a model that is not in the table: what the dearest there would cost, so that no budget is passed unseen. */
-export function dearestUsd(tokens: Tokens): number {
-  return Math.max(...PRICES.map(([, found]) => charge(found, tokens)));
+/** For a model that is not in the table: the highest price, so that a budget is never exceeded unnoticed. */
+export function highestCostUsd(tokens: Tokens): number {
+  return Math.max(...prices.map(([, entry]) => charge(entry, tokens)));
 }
 
-function charge(found: Price, { input, cached, cacheWrite, output }: Tokens): number {
+function charge(rate: Price, { input, cached, cacheWrite, output }: Tokens): number {
   const millionths =
-    input * found.input + cached * found.cached + cacheWrite * found.cacheWrite + output * found.output;
+    input * rate.input + cached * rate.cached + cacheWrite * rate.cacheWrite + output * rate.output;
   return millionths / 1e6;
 }

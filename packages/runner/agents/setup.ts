@@ -1,17 +1,14 @@
-import { directoryIn } from "../install.ts";
-import { findAgent } from "./index.ts";
+import { directoryIn } from "./install.ts";
+import { findAgent } from "./registry.ts";
 
-/**
- * A shell script that brings agents into a sandbox, each to where its runner looks for it: for a snapshot that has them
- * all, so that no turn installs any.
- */
+/** A shell script for a base snapshot. It installs agents where the runner looks for them, so that no turn has to. */
 export function setupScript(agents: readonly string[]): string {
   const lines = agents.map((name) => {
     const adapter = findAgent(name);
-    if (!adapter || !("version" in adapter.install)) throw new Error(`${name} can not be installed`);
+    if (!adapter || !("version" in adapter.install)) throw new Error(`${name} cannot be installed`);
     const { file, args } = adapter.install.command("$directory");
-    const words = args.map((word) => `"${word}"`).join(" ");
-    return `directory="$HOME/${directoryIn(adapter.program, adapter.install)}" && ${file} ${words}`;
+    const quoted = args.map((arg) => `"${arg}"`).join(" ");
+    return `directory="$HOME/${directoryIn(adapter.program, adapter.install)}" && ${file} ${quoted}`;
   });
   return lines.join(" && ");
 }

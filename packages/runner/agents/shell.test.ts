@@ -1,4 +1,4 @@
+import { describeAdapter } from "../testing/adapter-kit.ts";
 import { shell } from "./shell.ts";
-import { describeAdapter } from "./testkit.ts";
 
 describeAdapter("shell", { adapter: shell, recordings: [] });

@@ -1,9 +1,9 @@
 import type { AgentAdapter } from "./adapter.ts";
 
-/** The prompt is a bash script: no key, no network, and silence is all there is to know about what it does. */
+/** Runs the prompt as a bash script. It needs no key and no network, and has no events. */
 export const shell: AgentAdapter = {
   needs: { hosts: [] },
   program: "bash",
-  install: { impossible: "every one has it" },
+  install: { impossible: "install bash in the base image" },
   start: ({ promptPath }) => ({ file: "bash", args: [promptPath] }),
 };

@@ -7,14 +7,14 @@ import {
   type FinalizePost,
   type GitCredential,
   type OutputPost,
-  RUNNER_PATHS,
   type RunnerAction,
+  runnerPaths,
   type Stream,
   turnHeader,
-} from "../index.ts";
+} from "@concierge/protocol";
 
 export interface Post {
-  kind: keyof typeof RUNNER_PATHS;
+  kind: keyof typeof runnerPaths;
   authorization: string | undefined;
   body: string;
   atMs: number;
@@ -26,29 +26,29 @@ export interface Tls {
   cert: string;
 }
 
-/** `drop`: the connection breaks before the post is taken. `lose`: it is taken, but the answer never arrives. */
+/** `drop`: the connection breaks before the post is accepted. `lose`: it is accepted, but the answer is lost. */
 export type Behaviour =
   | { action: RunnerAction | "go" }
   | { status: number; headers?: Record<string, string>; body?: string }
-  /** Something in between speaks in Concierge's place. */
-  | { stranger: { status: number; headers?: Record<string, string>; body?: string } }
+  /** A proxy answers instead of Concierge. */
+  | { proxy: { status: number; headers?: Record<string, string>; body?: string } }
   | "drop"
   | "lose"
   | "hang";
 
-const PATH_KINDS = new Map(
-  Object.entries(RUNNER_PATHS).map(([kind, path]) => [path as string, kind as Post["kind"]]),
+const kindOfPath = new Map(
+  Object.entries(runnerPaths).map(([kind, path]) => [path as string, kind as Post["kind"]]),
 );
 
-/** Plays Concierge over real HTTP: takes batches the way the api must, once and in order, and notes what it was sent. */
+/** Plays Concierge over real HTTP. Accepts batches once and in order, as the api does, and records all posts. */
 export class FakeConcierge implements AsyncDisposable {
   readonly posts: Post[] = [];
-  /** Batches sent out of order, or sent again with other bytes. */
+  /** Batches that came out of order, or again with other bytes. */
   readonly faults: string[] = [];
   readonly batches: string[] = [];
   end: EndPost | undefined;
   finalize: FinalizePost | undefined;
-  /** What its grants hold. */
+  /** The credential in its grants. */
   credential: GitCredential | null = null;
   behave: (post: Post, nth: number) => Behaviour = accept;
   private server: Server | undefined;
@@ -123,7 +123,7 @@ export class FakeConcierge implements AsyncDisposable {
 
   private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await readBody(request);
-    const kind = PATH_KINDS.get(request.url ?? "");
+    const kind = kindOfPath.get(request.url ?? "");
     if (kind === undefined || body === undefined) return void response.destroy();
     const post = { kind, authorization: request.headers.authorization, body, atMs: performance.now() };
     this.posts.push(post);
@@ -131,11 +131,11 @@ export class FakeConcierge implements AsyncDisposable {
     if (behaviour === "hang") return;
     if (behaviour === "drop") return void response.destroy();
     if (behaviour === "lose") {
-      this.take(post);
+      this.accept(post);
       return void response.destroy();
     }
-    if ("stranger" in behaviour) {
-      const { status, headers, body = "" } = behaviour.stranger;
+    if ("proxy" in behaviour) {
+      const { status, headers, body = "" } = behaviour.proxy;
       return void response.writeHead(status, headers).end(body);
     }
     const mark = { [turnHeader]: String(request.headers[turnHeader]) };
@@ -144,12 +144,12 @@ export class FakeConcierge implements AsyncDisposable {
       return void response.writeHead(status, { ...mark, ...headers }).end(body);
     }
     const { action } = behaviour;
-    if (action !== "stop" && action !== "wait") this.take(post);
+    if (action !== "stop" && action !== "wait") this.accept(post);
     const answer = action === "go" ? { action, credential: this.credential } : { action };
     response.writeHead(200, { ...mark, "content-type": "application/json" }).end(JSON.stringify(answer));
   }
 
-  private take({ kind, body }: Post): void {
+  private accept({ kind, body }: Post): void {
     if (kind === "end") this.end = JSON.parse(body) as EndPost;
     if (kind === "finalize") this.finalize = JSON.parse(body) as FinalizePost;
     if (kind !== "output") return;

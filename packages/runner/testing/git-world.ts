@@ -1,19 +1,19 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type GitServer, startGitServer } from "../../../test/fixtures/git-server.ts";
-import type { RepoConfig } from "../index.ts";
+import type { RepoConfig } from "@concierge/protocol";
+import { type GitServer, startGitServer } from "../../../test/testing/git-server.ts";
 import { FakeConcierge } from "./concierge.ts";
 import { allPids, type Bundle, type RunOptions, Turn } from "./runner.ts";
 
-/** What an agent may do in a clone. */
-export const CHANGE = "echo more > file.txt";
-export const OWN_COMMIT = `${CHANGE}; git add -A; git commit -qm 'By the agent'`;
+/** Scripts that an agent runs in a clone. */
+export const change = "echo more > file.txt";
+export const ownCommit = `${change}; git add -A; git commit -qm 'By the agent'`;
 
 export interface GitTurnOptions extends Omit<RunOptions, "repo"> {
   repo?: Partial<RepoConfig>;
 }
 
-/** A remote with a repository `app`, and a Concierge that grants the credential for it. */
+/** A git server with a repository `app`, and a Concierge that grants the credential for it. */
 export class GitWorld implements AsyncDisposable {
   readonly server: GitServer;
   readonly concierge: FakeConcierge;
@@ -31,14 +31,14 @@ export class GitWorld implements AsyncDisposable {
     return new GitWorld(server, concierge);
   }
 
-  /** On the branch `work`, to be pushed. */
+  /** A turn on the branch `work`, with push. */
   turn(bundle: Bundle, script: string, { repo, ...options }: GitTurnOptions = {}): Turn {
     const url = `${this.server.url}/app.git`;
     const config = { url, branch: "work", push: true, message: "Do the task", ...repo };
     return new Turn(bundle, this.concierge, script, { ...options, repo: config });
   }
 
-  /** What the remote has as the branch `work`. */
+  /** The remote's commit of the branch `work`. */
   get pushed(): string | undefined {
     return this.server.branch("app", "work");
   }
@@ -55,18 +55,18 @@ export class GitWorld implements AsyncDisposable {
 
 export function everyCommandLine(): string {
   return allPids()
-    .map((pid) => readOrNothing(`/proc/${pid}/cmdline`))
+    .map((pid) => readOrEmpty(`/proc/${pid}/cmdline`))
     .join("\n");
 }
 
 export function everyFile(directory: string): string {
   return readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .map((entry) => readOrNothing(join(entry.parentPath, entry.name)))
+    .map((entry) => readOrEmpty(join(entry.parentPath, entry.name)))
     .join("\n");
 }
 
-function readOrNothing(path: string): string {
+function readOrEmpty(path: string): string {
   try {
     return readFileSync(path, "latin1");
   } catch {

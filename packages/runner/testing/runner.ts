@@ -13,10 +13,9 @@ import {
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
-import { alive } from "../../../test/fixtures/processes.ts";
-import { CONFIG_VARIABLE, type LaunchConfig, RUN_FILES, type RunnerState, TASK_MARKER } from "../index.ts";
+import { bundleAsset } from "@concierge/bundler";
+import { type LaunchConfig, protocolVersion, runFiles, type StateFile, variables } from "@concierge/protocol";
+import { alive } from "../../../test/testing/processes.ts";
 import type { FakeConcierge } from "./concierge.ts";
 
 export interface Bundle extends Disposable {
@@ -24,44 +23,33 @@ export interface Bundle extends Disposable {
   imports: string[];
 }
 
-/** The one file that goes into a sandbox, built as it is for a sandbox. */
+/** Builds the runner as it is shipped. */
 export async function bundleRunner(): Promise<Bundle> {
   const directory = mkdtempSync(join(tmpdir(), "concierge-runner-bundle-"));
   const path = join(directory, "runner.mjs");
-  const { metafile } = await build({
-    entryPoints: [fileURLToPath(new URL("../main.ts", import.meta.url))],
-    outfile: path,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    metafile: true,
-    logLevel: "warning",
-  });
-  const imports = Object.values(metafile.outputs).flatMap((output) =>
-    output.imports.map((entry) => entry.path),
-  );
+  const { outputs } = await bundleAsset("packages/runner/main.ts", path);
+  const imports = Object.values(outputs).flatMap((output) => output.imports.map((entry) => entry.path));
   return { path, imports, [Symbol.dispose]: () => rmSync(directory, { recursive: true, force: true }) };
 }
 
-/** A real Node 20, what sandboxes may have, where this machine has one. */
+/** Sandboxes may have Node 20. Undefined if this machine has none. */
 const node20 = (process.env.PATH ?? "")
   .split(delimiter)
   .map((directory) => join(directory, "node"))
   .find((path) => existsSync(path) && /^v20\./.test(String(spawnSync(path, ["--version"]).stdout)));
 
-export const NODES: readonly [string, string][] = [
-  ["the Node of the tests", process.execPath],
+export const nodeVersions: readonly [string, string][] = [
+  ["the current Node", process.execPath],
   ...(node20 === undefined ? [] : [["Node 20", node20] as [string, string]]),
 ];
 
 export interface RunOptions extends Partial<LaunchConfig> {
   node?: string;
-  /** In the runner's own environment. */
+  /** Added to the runner's own environment. */
   variables?: Record<string, string>;
 }
 
-/** A turn's directories, and the runner as a process of its own, once or more than once. */
+/** A turn's directories. Each `launch` runs the runner as a process. */
 export class Turn implements AsyncDisposable {
   readonly root = mkdtempSync(join(tmpdir(), "concierge-runner-"));
   readonly runDir = join(this.root, "run");
@@ -83,9 +71,9 @@ export class Turn implements AsyncDisposable {
     this.bundle = bundle.path;
     mkdirSync(this.runDir);
     mkdirSync(this.workDir);
-    writeFileSync(join(this.runDir, RUN_FILES.prompt), script);
+    writeFileSync(join(this.runDir, runFiles.prompt), script);
     this.config = {
-      protocol: 1,
+      protocol: protocolVersion,
       taskId: `task_${randomUUID()}`,
       turn: 1,
       url: concierge.url,
@@ -103,7 +91,11 @@ export class Turn implements AsyncDisposable {
 
   launch(): Launch {
     const child = spawn(this.node, [this.bundle], {
-      env: { PATH: process.env.PATH, ...this.variables, [CONFIG_VARIABLE]: JSON.stringify(this.config) },
+      env: {
+        PATH: process.env.PATH,
+        ...this.variables,
+        [variables.launchConfig]: JSON.stringify(this.config),
+      },
       stdio: ["ignore", "ignore", "pipe"],
     });
     this.launched.push(child);
@@ -115,7 +107,7 @@ export class Turn implements AsyncDisposable {
     return { pid: child.pid ?? 0, exited, signal: (name) => child.kill(name), stderr: () => stderr };
   }
 
-  /** What the machine has on its PATH, less npm. */
+  /** A PATH directory with the tools a turn needs, without npm. */
   toolsWithoutNpm(): string {
     const directory = join(this.root, "tools");
     mkdirSync(directory);
@@ -124,7 +116,7 @@ export class Turn implements AsyncDisposable {
     return directory;
   }
 
-  /** Lets a script that waits with `until [ -e <name> ]` go on. */
+  /** Releases a script that waits with `until [ -e <name> ]`. */
   touch(name: string): void {
     writeFileSync(join(this.workDir, name), "");
   }
@@ -137,17 +129,19 @@ export class Turn implements AsyncDisposable {
     }
   }
 
-  state(): RunnerState | undefined {
+  state(): StateFile | undefined {
     try {
-      return JSON.parse(readFileSync(join(this.runDir, RUN_FILES.state), "utf8")) as RunnerState;
+      return JSON.parse(readFileSync(join(this.runDir, runFiles.state), "utf8")) as StateFile;
     } catch {
       return undefined;
     }
   }
 
-  /** What the turn started and is alive, wherever it went. */
+  /** The living processes of the turn, even if they left its process group. */
   processes(): number[] {
-    return alive(`${TASK_MARKER}=${this.config.taskId} `, "environ").map((line) => Number.parseInt(line, 10));
+    return alive(`${variables.taskId}=${this.config.taskId} `, "environ").map((line) =>
+      Number.parseInt(line, 10),
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -175,19 +169,19 @@ function tryKill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It ended by itself.
+    // It has already ended.
   }
 }
 
 export async function until(what: string, holds: () => boolean, withinMs = 20_000): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (!holds()) {
-    if (performance.now() > deadline) throw new Error(`waited ${withinMs} ms in vain until ${what}`);
+    if (performance.now() > deadline) throw new Error(`timed out after ${withinMs} ms waiting until ${what}`);
     await sleep(10);
   }
 }
 
-/** The most memory a process has held, from its own kernel record. */
+/** A process's peak memory, as the kernel recorded it. */
 export function peakMemoryBytes(pid: number): number {
   const line = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
   return Number(line?.[1] ?? Number.NaN) * 1024;

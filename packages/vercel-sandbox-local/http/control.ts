@@ -3,7 +3,7 @@ import type { World } from "../sandbox/world.ts";
 import { FaultRequest, type Faults } from "./faults.ts";
 import { ok, type Route } from "./routing.ts";
 
-/** Under `/_control`, with the control token. */
+/** Routes under `/_control`, which need the control token. */
 export function controlRoutes(world: World, faults: Faults): Route[] {
   return [
     {

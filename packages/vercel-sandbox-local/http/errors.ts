@@ -1,5 +1,5 @@
-// The codes are the service's where the SDK or its documentation names them.
-const STATUS = {
+// Codes that the SDK or its documentation names are the service's own.
+const statusByCode = {
   bad_request: 400,
   not_supported: 400,
   git_clone_failed: 400,
@@ -17,7 +17,7 @@ const STATUS = {
   internal_server_error: 500,
 } as const;
 
-export type ErrorCode = keyof typeof STATUS;
+export type ErrorCode = keyof typeof statusByCode;
 
 export class ApiError extends Error {
   readonly code: ErrorCode;
@@ -26,7 +26,7 @@ export class ApiError extends Error {
   constructor(code: ErrorCode, message: string, headers: Record<string, string> = {}) {
     super(message);
     this.code = code;
-    this.status = STATUS[code];
+    this.status = statusByCode[code];
     this.headers = headers;
   }
 }

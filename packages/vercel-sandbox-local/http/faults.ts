@@ -3,34 +3,34 @@ import { z } from "zod";
 const delayMs = z.number().int().min(0);
 
 const Effect = z.discriminatedUnion("type", [
-  /** Answers with this status and does nothing. */
+  /** Answers with this status and does nothing else. */
   z.object({
     type: z.literal("status"),
     status: z.number().int().min(400).max(599),
     code: z.string().default("injected"),
     message: z.string().default("An injected fault."),
     headers: z.record(z.string(), z.string()).default({}),
-    /** Sent as a page in place of the API's own error body, as a proxy in between would. */
+    /** An HTML page instead of the API's error body, as a proxy would send. */
     page: z.string().optional(),
   }),
-  /** Waits, then goes on as usual. */
+  /** Waits, then handles the request. */
   z.object({ type: z.literal("delay"), delayMs }),
-  /** Closes the connection before anything is done. */
+  /** Closes the connection and does nothing else. */
   z.object({ type: z.literal("drop") }),
-  /** Never answers. The connection breaks when the faults are cleared. */
+  /** Never answers. Clearing the faults closes the connection. */
   z.object({ type: z.literal("hang") }),
-  /** Does it, then answers late, or closes the connection in place of an answer. */
+  /** Handles the request, then answers late or closes the connection. */
   z.object({ type: z.literal("commitLate"), delayMs: delayMs.default(0), drop: z.boolean().default(false) }),
   /**
-   * Does it, then sends only the beginning of the answer: so many chunks of a stream, or half of a JSON body. The answer
-   * ends there as if it were complete, or the connection breaks.
+   * Handles the request, then sends a part of the response: some chunks of a stream, or half of a JSON body. The
+   * response then ends as if complete, or the connection breaks.
    */
   z.object({
     type: z.literal("cut"),
     chunks: z.number().int().min(0).default(0),
     how: z.enum(["end", "break"]).default("end"),
   }),
-  /** Does it, then sends so many chunks of the stream and an error line after them. */
+  /** Handles the request, then sends some chunks of the stream and an error line. */
   z.object({
     type: z.literal("errorLine"),
     chunks: z.number().int().min(0).default(0),
@@ -45,17 +45,13 @@ const pattern = z
   .optional();
 
 export const FaultRequest = z.object({
-  /**
-   * All that are given must match: the bearer token, the method, the route's name, a regular expression on the path, one
-   * on the name of the sandbox that the request is about. With a token of its own a caller can have faults that no other
-   * caller meets.
-   */
+  /** All given fields must match. Concurrent tests can use a bearer token each to separate their faults. */
   token: z.string().optional(),
   method: z.string().optional(),
   route: z.string().optional(),
   path: pattern,
   sandbox: pattern,
-  /** How many requests it meets. */
+  /** Number of requests that it affects. */
   count: z.number().int().positive().default(1),
   effect: Effect,
 });
@@ -72,17 +68,17 @@ interface FaultyRequest {
   method: string;
   route: string;
   path: string;
-  /** The name of the sandbox it is about. Asked for only where a fault depends on it. */
+  /** The name of its sandbox. Called only if a fault depends on it. */
   sandbox(): Promise<string | undefined>;
 }
 
-/** The faults to come, and what came. */
+/** Pending faults, and counts of requests and replies. */
 export interface Faults {
   add(fault: z.infer<typeof FaultRequest>): void;
   clear(): void;
-  /** Aborted when the faults that are there now are cleared. */
+  /** Aborted when the current faults are cleared. */
   readonly cleared: AbortSignal;
-  /** The fault for this request, if there is one; each is used up by its count. */
+  /** The fault for this request, if any. Decrements its count. */
   take(request: FaultyRequest): Promise<Fault | undefined>;
   countRequest(route: string): void;
   countReply(route: string, status: number): void;

@@ -18,7 +18,7 @@ export const NetworkPolicyRequest = z.union([
   }),
 ]);
 
-/** The service answers in an older form than it is asked in, and never gives a header's value back. */
+/** The service's responses use an older form than its requests, and never contain header values. */
 export function reportedPolicy(policy: z.infer<typeof NetworkPolicyRequest>): NetworkPolicy {
   if ("mode" in policy) return { mode: policy.mode };
   const { allow, subnets } = policy;

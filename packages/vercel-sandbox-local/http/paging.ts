@@ -5,7 +5,7 @@ import type { Page } from "./requests.ts";
 type SortValue = string | number;
 const Cursor = z.tuple([z.union([z.string(), z.number()]), z.string()]);
 
-/** A cursor names the last item seen, not a position, so that a page is right after inserts and deletions. */
+/** A cursor names the last item of a page, so that inserts and deletions do not shift the next page. */
 export function paginate<T extends { id: string }>(
   items: T[],
   page: Page,
@@ -39,6 +39,6 @@ function decode(cursor: string): Position {
   try {
     return Cursor.parse(JSON.parse(Buffer.from(cursor, "base64url").toString("utf8")));
   } catch {
-    throw new ApiError("bad_request", "The cursor is not one of this list.");
+    throw new ApiError("bad_request", "The cursor is not valid.");
   }
 }

@@ -2,19 +2,19 @@ import { z } from "zod";
 import type { Limits } from "../options.ts";
 import { NetworkPolicyRequest } from "./network-policy.ts";
 
-// The shapes a caller may send. Bounds that an option sets come in with the limits.
+// Request bodies. Configurable bounds come from `limits`.
 
-const MAX_VCPUS = 32;
-const MAX_SIGNAL = 64;
-const RUNTIMES = ["node26", "node24", "node22", "python3.13"] as const;
-// The other words in the place of a name are routes.
-const RESERVED = new Set(["sessions", "snapshots", "drives"]);
+const maxVcpus = 32;
+const maxSignal = 64;
+const runtimes = ["node26", "node24", "node22", "python3.13"] as const;
+// These are routes.
+const reservedNames = new Set(["sessions", "snapshots", "drives"]);
 
 const Name = z
   .string()
   .max(128)
   .regex(/^[a-zA-Z0-9_-]+$/, "must be letters, digits, hyphens and underscores")
-  .refine((name) => !RESERVED.has(name), "is a reserved name");
+  .refine((name) => !reservedNames.has(name), "is a reserved name");
 
 const Environment = z.record(z.string().regex(/^[^=\0]+$/), z.string().regex(/^[^\0]*$/));
 
@@ -46,7 +46,7 @@ export function requestSchemas(limits: Limits) {
   const settings = {
     persistent: z.boolean().optional(),
     timeout: z.number().int().min(limits.minTimeoutMs).max(limits.maxTimeoutMs).optional(),
-    resources: z.object({ vcpus: z.number().int().min(1).max(MAX_VCPUS) }).optional(),
+    resources: z.object({ vcpus: z.number().int().min(1).max(maxVcpus) }).optional(),
     networkPolicy: NetworkPolicyRequest.optional(),
     networkId: z.string().optional(),
     tags: z
@@ -69,7 +69,7 @@ export function requestSchemas(limits: Limits) {
     create: z.object({
       ...creation,
       projectId: z.string().default(""),
-      runtime: z.enum(RUNTIMES).optional(),
+      runtime: z.enum(runtimes).optional(),
       source: Source.optional(),
       mounts: z.record(z.string(), z.unknown()).optional(),
     }),
@@ -85,7 +85,7 @@ export function requestSchemas(limits: Limits) {
       logs: z.boolean().default(false),
       timeout: z.number().int().positive().optional(),
     }),
-    kill: z.object({ signal: z.number().int().min(1).max(MAX_SIGNAL).default(15) }),
+    kill: z.object({ signal: z.number().int().min(1).max(maxSignal).default(15) }),
     mkdir: z.object({ path: Text.min(1), cwd: Text.optional(), recursive: z.boolean().default(true) }),
     read: z.object({ path: Text.min(1), cwd: Text.optional() }),
     extend: z.object({ duration: z.number().int().positive() }),

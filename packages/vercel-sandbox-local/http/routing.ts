@@ -4,7 +4,7 @@ export interface Call {
   params: string[];
   query: URLSearchParams;
   body: AsyncIterable<Buffer>;
-  /** Aborted when the client has gone. */
+  /** Aborted when the client disconnects. */
   signal: AbortSignal;
   header(name: string): string | undefined;
   json<T extends z.ZodType>(schema: T): Promise<z.output<T>>;
@@ -15,10 +15,10 @@ export type Reply =
   | { status: number; contentType: string; stream: AsyncGenerator<Buffer | string> };
 
 export interface Route {
-  /** What faults and counts call it. */
+  /** Used by faults and counts. */
   name: string;
   method: string;
-  /** Segments; one that starts with a colon is a parameter. */
+  /** A segment that starts with a colon is a parameter. */
   path: string;
   handle(call: Call): Promise<Reply>;
 }

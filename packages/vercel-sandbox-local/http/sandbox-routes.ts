@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { createSandbox, deleteSandbox, resumeSandbox } from "../sandbox/lifecycle.ts";
-import { REGION, type SandboxConfig, type SandboxRecord } from "../sandbox/records.ts";
+import { defaultRegion, type SandboxConfig, type SandboxRecord } from "../sandbox/records.ts";
 import {
   deleteOrphans,
   deleteSnapshot,
@@ -16,8 +16,8 @@ import type { Creation, RequestSchemas, Update } from "./requests.ts";
 import { type Call, ok, type Route } from "./routing.ts";
 import { routeBodies, sandboxBody, sessionBody, snapshotBody } from "./wire.ts";
 
-const DEFAULT_VCPUS = 2;
-const DEFAULT_IMAGE = "vercel/sandbox/universal:latest";
+const defaultVcpus = 2;
+const defaultImage = "vercel/sandbox/universal:latest";
 
 export function sandboxRoutes(world: World, schemas: RequestSchemas): Route[] {
   const { store } = world;
@@ -25,7 +25,7 @@ export function sandboxRoutes(world: World, schemas: RequestSchemas): Route[] {
 
   const named = (call: Call) => sandboxNamed(world, call.query.get("projectId") ?? "", call.params[0] ?? "");
   const bodyOf = (sandbox: SandboxRecord) => sandboxBody(sandbox, currentSession(world, sandbox));
-  const wholeOf = (sandbox: SandboxRecord) => ({
+  const fullBodyOf = (sandbox: SandboxRecord) => ({
     sandbox: bodyOf(sandbox),
     session: sessionBody(currentSession(world, sandbox)),
     routes: routeBodies(sandbox),
@@ -36,12 +36,12 @@ export function sandboxRoutes(world: World, schemas: RequestSchemas): Route[] {
     if (mounts) throw new ApiError("not_supported", "Drives are not supported locally.");
     const config = configured(baseConfig(world, request), request);
     const sandbox = await createSandbox(world, { projectId, name: name ?? randomName(), config, source });
-    return ok(wholeOf(sandbox));
+    return ok(fullBodyOf(sandbox));
   };
 
   return [
     { name: "createSandbox", method: "POST", path: base, handle: create },
-    // Where the SDK sends a create without a runtime.
+    // The SDK uses v3 for a create without a runtime.
     { name: "createSandbox", method: "POST", path: "/v3/sandboxes", handle: create },
     {
       name: "listSandboxes",
@@ -101,7 +101,7 @@ export function sandboxRoutes(world: World, schemas: RequestSchemas): Route[] {
       async handle(call) {
         const sandbox = named(call);
         const resumed = call.query.get("resume") === "true" && (await resumeSandbox(world, sandbox));
-        return ok({ ...wholeOf(sandbox), resumed });
+        return ok({ ...fullBodyOf(sandbox), resumed });
       },
     },
     {
@@ -144,7 +144,7 @@ export function sandboxRoutes(world: World, schemas: RequestSchemas): Route[] {
           config,
           source: snapshotId ? { type: "snapshot", snapshotId } : undefined,
         });
-        return ok(wholeOf(fork));
+        return ok(fullBodyOf(fork));
       },
     },
   ];
@@ -154,9 +154,9 @@ function baseConfig({ options }: World, { runtime, image }: Creation): SandboxCo
   return {
     persistent: true,
     runtime,
-    image: runtime ? undefined : (image ?? DEFAULT_IMAGE),
-    region: REGION,
-    vcpus: DEFAULT_VCPUS,
+    image: runtime ? undefined : (image ?? defaultImage),
+    region: defaultRegion,
+    vcpus: defaultVcpus,
     timeoutMs: options.limits.defaultTimeoutMs,
     env: {},
     ports: [],
@@ -179,7 +179,7 @@ function inherited(sandbox: SandboxRecord): SandboxConfig {
   return config;
 }
 
-/** The config with what the request sets in place of what was there. */
+/** The config with the fields of the request. */
 function configured(
   config: SandboxConfig,
   request: Update & { env?: Creation["env"]; image?: Creation["image"] },

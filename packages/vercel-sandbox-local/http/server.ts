@@ -8,32 +8,32 @@ import { ApiError } from "./errors.ts";
 import type { Fault, Faults } from "./faults.ts";
 import { type Call, match, type Reply, type Route } from "./routing.ts";
 
-const API_PREFIX = "/api";
-const CONTROL_PREFIX = "/_control";
-const KEEP_ALIVE_MS = 75_000;
+const apiPrefix = "/api";
+const controlPrefix = "/_control";
+const keepAliveMs = 75_000;
 
 interface ServerParts {
   options: ResolvedOptions;
   routes: Route[];
   control: Route[];
   faults: Faults;
-  /** The name of the sandbox that a session is or was of. */
+  /** The name of a session's sandbox. */
   sandboxOfSession(id: string): string | undefined;
 }
 
 export function createHttpServer(parts: ServerParts): Server {
   const { options, routes, control, faults, sandboxOfSession } = parts;
   const server = createServer((request, response) => {
-    // A client that goes away ends what only it was waiting for: a log stream, a wait.
+    // A disconnect ends what only this client waits for, such as a log stream.
     const gone = new AbortController();
-    // With a reason, for the error that stands in for none takes a stack trace.
+    // An explicit reason avoids the default error and its stack trace.
     response.on("close", () => gone.abort("gone"));
     answer(request, response, gone.signal).catch((error: unknown) => {
       options.onLog(`${request.method} ${request.url}: ${String(error)}`);
       response.destroy();
     });
   });
-  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  server.keepAliveTimeout = keepAliveMs;
   return server;
 
   async function answer(
@@ -42,8 +42,8 @@ export function createHttpServer(parts: ServerParts): Server {
     signal: AbortSignal,
   ): Promise<void> {
     const url = new URL(request.url ?? "/", "http://localhost");
-    const inControl = url.pathname.startsWith(`${CONTROL_PREFIX}/`) && options.controlToken !== undefined;
-    const prefix = inControl ? CONTROL_PREFIX : API_PREFIX;
+    const inControl = url.pathname.startsWith(`${controlPrefix}/`) && options.controlToken !== undefined;
+    const prefix = inControl ? controlPrefix : apiPrefix;
     const path = url.pathname.startsWith(`${prefix}/`) ? url.pathname.slice(prefix.length) : "";
     const found = match(inControl ? control : routes, request.method ?? "GET", path);
     const name = found?.route.name ?? "unknown";
@@ -57,7 +57,7 @@ export function createHttpServer(parts: ServerParts): Server {
     };
     const fault = inControl ? undefined : await faults.take({ token, method, route: name, path, sandbox });
     if (!inControl) faults.countRequest(name);
-    if (fault && (await interrupted(fault, name, response, signal))) return;
+    if (fault && (await answeredByFault(fault, name, response, signal))) return;
 
     const reply = await attempt(async () => {
       authorize(request, inControl ? [options.controlToken ?? ""] : options.tokens);
@@ -74,8 +74,8 @@ export function createHttpServer(parts: ServerParts): Server {
     await send(reply, response, signal);
   }
 
-  /** Faults that come before anything was done. Says whether the request is dealt with. */
-  async function interrupted(
+  /** Applies faults that act before the handler. True if the request is answered. */
+  async function answeredByFault(
     fault: Fault,
     name: string,
     response: ServerResponse,
@@ -115,7 +115,7 @@ export function createHttpServer(parts: ServerParts): Server {
         return errorReply(error.status, error.code, error.message, error.headers);
       if (error instanceof z.ZodError) return errorReply(400, "bad_request", z.prettifyError(error), {});
       options.onLog(`unexpected: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
-      return errorReply(500, "internal_server_error", "An unexpected error happened.", {});
+      return errorReply(500, "internal_server_error", "An unexpected error occurred.", {});
     }
   }
 
@@ -155,7 +155,7 @@ function sameText(a: string, b: string): boolean {
   return left.length === right.length && timingSafeEqual(left, right);
 }
 
-// A reader that gives up must not take the connection with it, or nobody would hear why.
+// Abandoning the body must not close the connection; the client still needs the error response.
 function bodyOf(request: IncomingMessage): AsyncIterable<Buffer> {
   return request.iterator({ destroyOnReturn: false });
 }
@@ -176,7 +176,8 @@ async function readJson(body: AsyncIterable<Buffer>, maxBytes: number): Promise<
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > maxBytes) throw new ApiError("payload_too_large", `The body is over ${maxBytes} bytes.`);
+    if (size > maxBytes)
+      throw new ApiError("payload_too_large", `The body is larger than ${maxBytes} bytes.`);
     chunks.push(chunk);
   }
   try {
@@ -193,7 +194,7 @@ async function send(reply: Reply, response: ServerResponse, signal: AbortSignal)
     return;
   }
   response.writeHead(reply.status, { "content-type": reply.contentType });
-  // The headers go out with the first of the stream if that is there, and at once if it is not.
+  // Send the headers with the first chunk if it is available in this tick, otherwise alone.
   const { socket } = response;
   socket?.cork();
   response.flushHeaders();
@@ -205,7 +206,7 @@ async function send(reply: Reply, response: ServerResponse, signal: AbortSignal)
   response.end();
 }
 
-/** The beginning of an answer. What was sent has left before the connection breaks, so the client sees it break. */
+/** Sends a part of the response. Each write is flushed, so the client receives it before the connection breaks. */
 async function sendPart(
   reply: Reply,
   response: ServerResponse,

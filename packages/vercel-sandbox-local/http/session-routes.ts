@@ -19,7 +19,7 @@ import type { RequestSchemas } from "./requests.ts";
 import { type Call, ok, type Reply, type Route } from "./routing.ts";
 import { commandBody, routeBodies, sandboxBody, sessionBody, snapshotBody } from "./wire.ts";
 
-const NDJSON = "application/x-ndjson";
+const ndjson = "application/x-ndjson";
 
 export function sessionRoutes(world: World, schemas: RequestSchemas): Route[] {
   const { store } = world;
@@ -95,7 +95,7 @@ export function sessionRoutes(world: World, schemas: RequestSchemas): Route[] {
       const { wait, logs, timeout, ...request } = await call.json(schemas.command);
       const live = await runCommand(world, id, { ...request, timeoutMs: timeout });
       if (!wait) return ok({ command: commandBody(live.record) });
-      return { status: 200, contentType: NDJSON, stream: waited(live, logs, call.signal) };
+      return { status: 200, contentType: ndjson, stream: waited(live, logs, call.signal) };
     }),
 
     route("getCommand", "GET", `${base}/:id/cmd/:command`, async (call, id) => {
@@ -111,7 +111,7 @@ export function sessionRoutes(world: World, schemas: RequestSchemas): Route[] {
       const command = call.params[1] ?? "";
       sessionById(world, id);
       if (!store.commands(id).read(command)) throw new ApiError("not_found", "Command not found.");
-      return { status: 200, contentType: NDJSON, stream: commandLogs(world, id, command, call.signal) };
+      return { status: 200, contentType: ndjson, stream: commandLogs(world, id, command, call.signal) };
     }),
 
     route("killCommand", "POST", `${base}/:id/cmd/:command/kill`, async (call, id) => {

@@ -1,14 +1,14 @@
 import {
   type CommandRecord,
   isAlive,
-  MEMORY_MB_PER_VCPU,
-  SANDBOX_CWD,
+  memoryMbPerVcpu,
   type SandboxRecord,
   type SessionRecord,
   type SnapshotRecord,
+  sandboxCwd,
 } from "../sandbox/records.ts";
 
-// The records as the SDK's validators want them. A field that is undefined is left out of the JSON.
+// Records in the form that the SDK validates. JSON omits undefined fields.
 
 export function sandboxBody(sandbox: SandboxRecord, session: SessionRecord) {
   const startedAt = session.startedAt ?? session.createdAt;
@@ -19,7 +19,7 @@ export function sandboxBody(sandbox: SandboxRecord, session: SessionRecord) {
     failoverRegions: sandbox.failoverRegions,
     networkId: sandbox.networkId,
     vcpus: sandbox.vcpus,
-    memory: sandbox.vcpus * MEMORY_MB_PER_VCPU,
+    memory: sandbox.vcpus * memoryMbPerVcpu,
     runtime: sandbox.runtime,
     image: sandbox.image,
     timeout: sandbox.timeoutMs,
@@ -31,7 +31,7 @@ export function sandboxBody(sandbox: SandboxRecord, session: SessionRecord) {
     currentSnapshotId: sandbox.currentSnapshotId,
     status: session.status,
     statusUpdatedAt: sandbox.statusUpdatedAt,
-    cwd: SANDBOX_CWD,
+    cwd: sandboxCwd,
     tags: sandbox.tags,
     snapshotExpiration: sandbox.snapshotExpirationMs,
     keepLastSnapshots: sandbox.keepLastSnapshots,
@@ -42,7 +42,7 @@ export function sessionBody(session: SessionRecord) {
   const { startedAt, stoppedAt } = session;
   return {
     id: session.id,
-    memory: session.vcpus * MEMORY_MB_PER_VCPU,
+    memory: session.vcpus * memoryMbPerVcpu,
     vcpus: session.vcpus,
     region: session.region,
     runtime: session.runtime,
@@ -58,7 +58,7 @@ export function sessionBody(session: SessionRecord) {
     snapshottedAt: session.snapshottedAt,
     createdAt: session.createdAt,
     updatedAt: session.updatedAt,
-    cwd: SANDBOX_CWD,
+    cwd: sandboxCwd,
     networkPolicy: session.networkPolicy,
   };
 }
@@ -72,7 +72,7 @@ export function commandBody(command: CommandRecord) {
   return { ...command };
 }
 
-/** The network is the host's: a port in the sandbox is the same port on loopback. */
+/** Sandboxes share the host's network, so a port of a sandbox is the same port on loopback. */
 export function routeBodies(sandbox: SandboxRecord) {
   return sandbox.ports.map((port) => ({
     port,

@@ -2,9 +2,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { z } from "zod";
-import { INIT_COMMAND, namespaceArguments } from "./bwrap.ts";
+import { initCommand, namespaceArguments } from "./bwrap.ts";
 import { encodeFrame, type Frame, readFrames } from "./frames.ts";
-import { markedEnvironment, plainArguments, sweep } from "./plain.ts";
+import { plainArguments, sessionEnvironment, sweep } from "./plain.ts";
 
 export type Isolation = "bwrap" | "none";
 export type OutputStream = "stdout" | "stderr";
@@ -22,7 +22,7 @@ export interface CommandSpec {
   env: Record<string, string>;
 }
 
-/** A file, the next piece of one, or a directory, to be made with all it lies in. */
+/** The start of a file, the next piece of it, or a directory. Parent directories are created. */
 export interface Piece {
   path: string;
   kind: "file" | "rest" | "directory";
@@ -30,25 +30,25 @@ export interface Piece {
   bytes: Uint8Array;
 }
 
-/** The processes of one session, all in one namespace, and the line to the init among them. */
+/** The processes of one session in one namespace, and the connection to their init. */
 export interface Machine {
-  /** Resolves when init is about to start it. A program that cannot be started has an exit all the same. */
+  /** Resolves when init accepted it. A program that cannot start still reports an exit. */
   spawn(spec: CommandSpec, events: CommandEvents): Promise<void>;
   signal(command: string, signal: number): Promise<void>;
   mkdir(path: string, recursive: boolean): Promise<void>;
-  /** In this order, up to the first that cannot be written. */
+  /** Writes in order and stops at the first failure. */
   write(pieces: Piece[]): Promise<void>;
   open(path: string): Promise<number>;
-  /** Less than `length` at the end of the file alone. */
+  /** Returns less than `length` only at the end of the file. */
   read(handle: number, length: number): Promise<Buffer>;
   close(handle: number): Promise<void>;
-  /** Resolves when no process of the session is left. */
+  /** Kills all processes. Resolves when none is left. */
   kill(): Promise<void>;
-  /** Resolves when init is gone, whoever ended it. */
+  /** Resolves when init is gone, for any reason. */
   readonly exited: Promise<void>;
 }
 
-/** An order that init refused, with the errno it met. */
+/** A request that failed in init, with its errno. */
 export class MachineError extends Error {
   readonly code: string;
   constructor(code: string, message: string) {
@@ -64,10 +64,10 @@ export interface MachineOptions {
   etc: string;
 }
 
-const INFO_FD = 3;
-const ARGUMENTS_FD = 4;
-const STDERR_TAIL_CHARS = 2_000;
-const MACHINE_GONE = "EPIPE";
+const infoFd = 3;
+const argumentsFd = 4;
+const stderrTailChars = 2_000;
+const machineGone = "EPIPE";
 
 const Incoming = z.union([
   z.object({ event: z.literal("ready") }),
@@ -88,7 +88,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
   const pending = new Map<number, PromiseWithResolvers<Reply>>();
   const ready = Promise.withResolvers<void>();
   let nextId = 1;
-  let over = false;
+  let hasEnded = false;
 
   const gone = once(process.child, "exit").then(() => undefined);
   const exited = Promise.all([gone, readFrames(process.output, receive)]).then(end, end);
@@ -121,11 +121,11 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
   }
 
   async function end(): Promise<void> {
-    over = true;
+    hasEnded = true;
     await killAll();
     const error = new MachineError(
-      MACHINE_GONE,
-      `the sandbox's processes are gone ${process.stderrTail()}`.trim(),
+      machineGone,
+      `the sandbox's processes have ended ${process.stderrTail()}`.trim(),
     );
     ready.reject(error);
     for (const waiting of pending.values()) waiting.reject(error);
@@ -141,7 +141,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
   }
 
   async function request(header: object, body?: Uint8Array): Promise<Reply> {
-    if (over) throw new MachineError(MACHINE_GONE, "the sandbox's processes are gone");
+    if (hasEnded) throw new MachineError(machineGone, "the sandbox's processes have ended");
     const id = nextId++;
     const waiting = Promise.withResolvers<Reply>();
     pending.set(id, waiting);
@@ -149,7 +149,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
     return waiting.promise;
   }
 
-  // A failed start is told through `ready`; a rejection nobody awaits must not end the API.
+  // `end` may reject this before it is awaited. An unhandled rejection would end the API.
   ready.promise.catch(() => {});
   await ready.promise;
 
@@ -157,7 +157,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
     exited,
     async spawn(spec, events) {
       commands.set(spec.command, events);
-      const env = options.isolation === "none" ? markedEnvironment(options, spec.env) : spec.env;
+      const env = options.isolation === "none" ? sessionEnvironment(options, spec.env) : spec.env;
       try {
         await request({ op: "spawn", ...spec, env });
       } catch (error) {
@@ -177,7 +177,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
     },
     async open(path) {
       const { handle } = await request({ op: "open", path });
-      if (handle === undefined) throw new MachineError("EIO", "no handle in the answer");
+      if (handle === undefined) throw new MachineError("EIO", "no handle in the reply");
       return handle;
     },
     async read(handle, length) {
@@ -205,22 +205,22 @@ function launch(options: MachineOptions): Launched {
   const child = options.isolation === "bwrap" ? launchIsolated(options) : launchPlain(options);
   const { stdin, stdout, stderr } = child;
   if (!stdin || !stdout || !stderr) throw new Error("a process was started without pipes");
-  // Writing to a machine that just died is no error of the API's: `exited` tells of it.
+  // A write to a machine that just died fails. `exited` reports it.
   stdin.on("error", () => {});
   child.on("error", () => {});
   let tail = "";
   stderr.setEncoding("utf8").on("data", (text: string) => {
-    tail = (tail + text).slice(-STDERR_TAIL_CHARS);
+    tail = (tail + text).slice(-stderrTailChars);
   });
-  const info = child.stdio[INFO_FD];
+  const info = child.stdio[infoFd];
   const firstPid = info && "setEncoding" in info ? readFirstPid(info) : Promise.resolve(undefined);
   return {
     child,
     input: stdin,
     output: stdout,
     stderrTail: () => tail.trim(),
-    // bwrap reaps the namespace's first process, which the kernel lets go only after all others: killing that
-    // one, and not bwrap, makes bwrap's exit mean that nothing is left.
+    // Kill the namespace's first process, not bwrap. The kernel reaps it after all others in the namespace, and bwrap
+    // exits after that, so bwrap's exit proves that no process is left.
     async killNamespace() {
       const pid = (await firstPid) ?? child.pid;
       if (pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
@@ -235,17 +235,17 @@ function launch(options: MachineOptions): Launched {
 
 function launchIsolated({ sessionId, root, etc }: MachineOptions): ChildProcess {
   const hostname = sessionId.replaceAll("_", "-");
-  const child = spawn("bwrap", ["--args", String(ARGUMENTS_FD), ...INIT_COMMAND], {
-    // Init starts no thread it does not need; commands get an environment of their own.
+  const child = spawn("bwrap", ["--args", String(argumentsFd), ...initCommand], {
+    // Only for init. Commands have their own environment.
     env: { PATH: "/usr/bin:/bin", UV_THREADPOOL_SIZE: "2" },
     stdio: ["pipe", "pipe", "pipe", "pipe", "pipe"],
   });
-  // Through a pipe, for bwrap's command line can be read inside, and these are paths of the host.
-  const pipe = child.stdio[ARGUMENTS_FD];
+  // Through a pipe: bwrap's command line is readable inside, and these contain paths of the host.
+  const pipe = child.stdio[argumentsFd];
   if (pipe && "write" in pipe) {
     pipe.on("error", () => {});
     pipe.end(
-      namespaceArguments({ root, etc }, hostname, INFO_FD)
+      namespaceArguments({ root, etc }, hostname, infoFd)
         .map((arg) => `${arg}\0`)
         .join(""),
     );
@@ -257,7 +257,7 @@ function launchPlain({ sessionId, root }: MachineOptions): ChildProcess {
   return spawn(process.execPath, plainArguments(root), {
     cwd: root,
     detached: true,
-    env: markedEnvironment({ sessionId, root }, {}),
+    env: sessionEnvironment({ sessionId, root }, {}),
     stdio: ["pipe", "pipe", "pipe"],
   });
 }

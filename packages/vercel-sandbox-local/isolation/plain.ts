@@ -2,17 +2,17 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-// What takes the place of a namespace where there is none: a directory, an environment of its own, and a mark
-// in that environment by which the processes that escaped their group are found.
-const MARK = "VERCEL_SANDBOX_LOCAL_SESSION";
-const SWEEP_DEADLINE_MS = 2_000;
-const SWEEP_PAUSE_MS = 10;
+// Without namespaces, a sandbox is a directory and an environment. A variable in that environment identifies processes
+// that left their process group.
+const sessionVariable = "SANDBOX_PROCESS_MARK";
+const sweepTimeoutMs = 2_000;
+const sweepPauseMs = 10;
 
 export function plainArguments(root: string): string[] {
   return [path.join(import.meta.dirname, "init/init.mjs"), root];
 }
 
-export function markedEnvironment(
+export function sessionEnvironment(
   { sessionId, root }: { sessionId: string; root: string },
   env: Record<string, string>,
 ): Record<string, string> {
@@ -21,36 +21,36 @@ export function markedEnvironment(
     PATH: `${path.dirname(process.execPath)}:${env.PATH ?? "/usr/bin:/bin"}`,
     HOME: path.join(root, "home/vercel-sandbox"),
     TMPDIR: path.join(root, "tmp"),
-    [MARK]: sessionId,
+    [sessionVariable]: sessionId,
   };
 }
 
-/** Kills whatever carries the session's mark, until nothing does: a process may fork while we look. */
+/** Kills all processes of the session. Repeats until none is found, because a process can fork in between. */
 export async function sweep(sessionId: string): Promise<void> {
-  const deadline = Date.now() + SWEEP_DEADLINE_MS;
+  const deadline = Date.now() + sweepTimeoutMs;
   for (;;) {
-    const found = markedPids(sessionId);
+    const found = pidsOf(sessionId);
     if (found.length === 0 || Date.now() > deadline) return;
     for (const pid of found) {
       try {
         process.kill(pid, "SIGKILL");
       } catch {
-        // It ended by itself.
+        // It has already ended.
       }
     }
-    await sleep(SWEEP_PAUSE_MS);
+    await sleep(sweepPauseMs);
   }
 }
 
-function markedPids(sessionId: string): number[] {
-  const mark = `${MARK}=${sessionId}`;
+function pidsOf(sessionId: string): number[] {
+  const variable = `${sessionVariable}=${sessionId}`;
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
-    .filter((name) => environmentsOf(name).some((variables) => variables.includes(mark)))
+    .filter((name) => environmentsOf(name).some((variables) => variables.includes(variable)))
     .map(Number);
 }
 
-/** Each thread's: where the first has ended, the process has none of its own to show. */
+/** Per thread. If the first thread has ended, the process itself shows no environment. */
 function environmentsOf(pid: string): string[][] {
   const threads = unlessGone(() => readdirSync(`/proc/${pid}/task`)) ?? [];
   return threads.map((thread) => {
@@ -59,10 +59,10 @@ function environmentsOf(pid: string): string[][] {
   });
 }
 
-/** Nothing where it ended while we looked, or is not ours to read. */
-function unlessGone<T>(look: () => T): T | undefined {
+/** Undefined if the process ended meanwhile or is not ours to read. */
+function unlessGone<T>(read: () => T): T | undefined {
   try {
-    return look();
+    return read();
   } catch {
     return undefined;
   }

@@ -4,32 +4,32 @@ import { open } from "node:fs/promises";
 import { StringDecoder } from "node:string_decoder";
 import type { OutputStream } from "../isolation/machine.ts";
 
-const READ_BYTES = 64 * 1024;
+const readBytes = 64 * 1024;
 
 /**
- * The output of a running command, on disk in the very lines the log route answers with. Written and read in the
- * tick it comes in: the lines are small and in the page cache, and a thread's turn takes longer than they do.
+ * The output of a running command, stored as the lines that the log route returns. Reads and writes are synchronous: the
+ * lines are small and in the page cache, so the thread pool would be slower.
  */
 export interface CommandLog {
   append(stream: OutputStream, bytes: Buffer): void;
-  /** No more comes. Flushes what was half a character and wakes the readers. */
+  /** Flushes incomplete characters and wakes the readers. */
   end(): void;
-  /** What is there, and then what comes, until the end or until `signal`. */
+  /** Yields existing and new output until the end or until `signal` aborts. */
   follow(signal: AbortSignal): AsyncGenerator<Buffer>;
 }
 
-/** The file is made by the first output. A disk that fails costs the rest of the log, and `onError` hears of it. */
+/** The first output creates the file. After a disk error the rest of the log is lost, and `onError` is called. */
 export function createCommandLog(
   file: string,
   maxBytes: number,
   onError: (error: unknown) => void,
 ): CommandLog {
   const grown = new EventEmitter().setMaxListeners(0);
-  // Characters are not split between lines: the wire is JSON text, and half of one would be lost for good.
+  // Lines are JSON text, so a character must not be split between two lines.
   const decoders = { stdout: new StringDecoder("utf8"), stderr: new StringDecoder("utf8") };
   let descriptor: number | undefined;
-  let committed = 0;
-  let taken = 0;
+  let writtenBytes = 0;
+  let acceptedBytes = 0;
   let ended = false;
   let broken = false;
 
@@ -44,17 +44,17 @@ export function createCommandLog(
       onError(error);
       return;
     }
-    committed += line.length;
+    writtenBytes += line.length;
     grown.emit("grown");
   }
 
   return {
     append(stream, bytes) {
-      if (ended || taken >= maxBytes) return;
-      const room = maxBytes - taken;
-      taken += bytes.length;
+      if (ended || acceptedBytes >= maxBytes) return;
+      const room = maxBytes - acceptedBytes;
+      acceptedBytes += bytes.length;
       write(stream, decoders[stream].write(bytes.length > room ? bytes.subarray(0, room) : bytes));
-      if (taken >= maxBytes) write("stderr", `\n[log cut at ${maxBytes} bytes]\n`);
+      if (acceptedBytes >= maxBytes) write("stderr", `\n[log cut at ${maxBytes} bytes]\n`);
     },
     end() {
       if (ended) return;
@@ -68,9 +68,9 @@ export function createCommandLog(
       let reader: number | undefined;
       try {
         for (let position = 0; ; ) {
-          if (position < committed) {
+          if (position < writtenBytes) {
             reader ??= openSync(file, "r");
-            const chunk = Buffer.allocUnsafe(Math.min(READ_BYTES, committed - position));
+            const chunk = Buffer.allocUnsafe(Math.min(readBytes, writtenBytes - position));
             const bytesRead = readSync(reader, chunk, 0, chunk.length, position);
             position += bytesRead;
             yield chunk.subarray(0, bytesRead);
@@ -86,27 +86,26 @@ export function createCommandLog(
   };
 }
 
-/** The log of a command that is over. An API that was killed may have left half a line at the end: not that. */
+/** The log of a finished command, without the partial last line that a killed API can leave. */
 export async function* readCommandLog(file: string): AsyncGenerator<Buffer> {
   if (!existsSync(file)) return;
   const reader = await open(file, "r");
   try {
     let rest = Buffer.alloc(0);
     for (;;) {
-      const { buffer, bytesRead } = await reader.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES);
+      const { buffer, bytesRead } = await reader.read(Buffer.allocUnsafe(readBytes), 0, readBytes);
       if (bytesRead === 0) return;
-      const held = Buffer.concat([rest, buffer.subarray(0, bytesRead)]);
-      const whole = held.lastIndexOf("\n") + 1;
-      rest = held.subarray(whole);
-      if (whole > 0) yield held.subarray(0, whole);
+      const buffered = Buffer.concat([rest, buffer.subarray(0, bytesRead)]);
+      const completeBytes = buffered.lastIndexOf("\n") + 1;
+      rest = buffered.subarray(completeBytes);
+      if (completeBytes > 0) yield buffered.subarray(0, completeBytes);
     }
   } finally {
     await reader.close();
   }
 }
 
-// In ASCII alone: the SDK decodes each piece of a response by itself, and would break a longer character that
-// two pieces share.
+// ASCII only: the SDK decodes each chunk of a response separately and would break a character that spans two.
 function logLine(stream: OutputStream, data: string): Buffer {
   const json = JSON.stringify({ stream, data }).replace(/[^\0-\x7f]/g, escaped);
   return Buffer.from(`${json}\n`, "latin1");

@@ -2,8 +2,8 @@ import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync, wri
 import type { CommandRecord } from "./records.ts";
 
 /**
- * The commands of one session, in one file that only grows: a line at the start of each and one at its exit. A file
- * apiece would be the slowest part of running a command. In memory there is only where the lines are.
+ * The commands of one session in one append-only file, with a line for each start and each exit. A file per command
+ * would be the slowest part of running it. Memory holds only the positions of the lines.
  */
 export interface CommandRecords {
   start(record: CommandRecord): void;
@@ -24,7 +24,7 @@ export function openCommandRecords(file: string, onLog: (line: string) => void):
   if (existsSync(file)) index(readFileSync(file));
 
   function index(bytes: Buffer): void {
-    // An API that was killed may have left half a line at the end: not that.
+    // Skip the partial last line that a killed API can leave.
     for (let offset = 0, end = 0; ; offset = end) {
       end = bytes.indexOf("\n", offset) + 1;
       if (end === 0) return;

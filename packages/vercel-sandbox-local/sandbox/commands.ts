@@ -2,15 +2,15 @@ import path from "node:path";
 import { ApiError } from "../http/errors.ts";
 import type { CommandEvents, CommandSpec } from "../isolation/machine.ts";
 import { type CommandLog, createCommandLog, readCommandLog } from "./command-log.ts";
-import { type CommandRecord, newId, SANDBOX_CWD, type SessionRecord } from "./records.ts";
+import { type CommandRecord, newId, type SessionRecord, sandboxCwd } from "./records.ts";
 import { type RunningSession, refusal, runningSession, sessionById, stopped, type World } from "./world.ts";
 
 export interface LiveCommand {
   record: CommandRecord;
   log: CommandLog;
-  /** Set while an install that is over pretends to go on. */
+  /** Set while a finished install is delayed by `latency.installMs`. */
   interrupt?: ((signal: number) => void) | undefined;
-  /** Resolves at the exit, or when the session ended first; then `record.exitCode` is still null. */
+  /** Resolves at the exit. If the session ended first, `record.exitCode` is still null. */
   done: Promise<void>;
   /** Ends the command without an exit code. */
   cut(): void;
@@ -24,17 +24,17 @@ export interface CommandRequest {
   timeoutMs?: number | undefined;
 }
 
-/** All that a command gets besides what the sandbox and the caller set. */
-export const BASE_ENVIRONMENT = {
+/** Defaults; the sandbox and the caller can override them. */
+export const baseEnvironment = {
   PATH: "/vercel/runtimes/node24/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   HOME: "/home/vercel-sandbox",
   LANG: "C.UTF-8",
 };
 
-const SIGKILL = 9;
-const SIGNALLED = 128;
-const INSTALLS = new Set(["install", "i", "ci", "add"]);
-const SANDBOX_STOPPED_LINE = `${JSON.stringify({
+const sigkill = 9;
+const signalExitBase = 128;
+const installVerbs = new Set(["install", "i", "ci", "add"]);
+const sandboxStoppedLine = `${JSON.stringify({
   stream: "error",
   data: { code: "sandbox_stopped", message: "Sandbox was stopped while the stream was open." },
 })}\n`;
@@ -49,7 +49,7 @@ export async function runCommand(
   const live = await startCommand(world, running, session, request);
   if (request.timeoutMs !== undefined) {
     const timer = setTimeout(
-      () => void signalCommand(world, running, live, SIGKILL).catch(() => {}),
+      () => void signalCommand(world, running, live, sigkill).catch(() => {}),
       request.timeoutMs,
     );
     void live.done.then(() => clearTimeout(timer));
@@ -69,7 +69,7 @@ async function startCommand(
     sessionId: session.id,
     name: request.command,
     args: request.args,
-    cwd: path.posix.resolve(SANDBOX_CWD, request.cwd ?? ""),
+    cwd: path.posix.resolve(sandboxCwd, request.cwd ?? ""),
     startedAt: Date.now(),
     exitCode: null,
   };
@@ -80,11 +80,11 @@ async function startCommand(
   );
   const installMs = isInstall(record) ? world.latency.installMs : 0;
   const done = Promise.withResolvers<void>();
-  let over = false;
+  let isFinished = false;
 
   function finish(exitCode: number | null): void {
-    if (over) return;
-    over = true;
+    if (isFinished) return;
+    isFinished = true;
     log.end();
     if (exitCode !== null) {
       record.exitCode = exitCode;
@@ -99,7 +99,7 @@ async function startCommand(
     try {
       world.store.commands(session.id).exit(record);
     } catch (error) {
-      // It comes in between frames: a full disk costs the record of one exit, not the session.
+      // An error here would end the frame reader. A full disk must cost only this record, not the session.
       world.options.onLog(`exit of ${record.id}: ${String(error)}`);
     }
   }
@@ -111,7 +111,7 @@ async function startCommand(
     cmd: request.command,
     args: request.args,
     cwd: record.cwd,
-    env: { ...BASE_ENVIRONMENT, ...sandbox?.env, ...request.env },
+    env: { ...baseEnvironment, ...sandbox?.env, ...request.env },
   };
   const events: CommandEvents = {
     onOutput: log.append,
@@ -121,13 +121,13 @@ async function startCommand(
       const timer = setTimeout(() => finish(code), rest).unref();
       live.interrupt = (signal) => {
         clearTimeout(timer);
-        finish(SIGNALLED + signal);
+        finish(signalExitBase + signal);
       };
     },
   };
   const save = async () => world.store.commands(session.id).start(record);
   try {
-    // The record is written while init has the order. Neither is known to the caller before both are done.
+    // In parallel; the caller waits for both.
     await Promise.all([running.machine.spawn(spec, events), save()]);
   } catch (error) {
     finish(null);
@@ -137,7 +137,7 @@ async function startCommand(
 }
 
 function isInstall({ name, args }: CommandRecord): boolean {
-  return name === "npm" && args.some((arg) => INSTALLS.has(arg));
+  return name === "npm" && args.some((arg) => installVerbs.has(arg));
 }
 
 export async function killCommand(
@@ -166,10 +166,7 @@ async function signalCommand(
   }
 }
 
-/**
- * A finished command can be read after its session ended. One that the session's end cut short has no result
- * to give, and is as gone as the session.
- */
+/** A finished command is readable after its session ended. One that the end interrupted answers as stopped. */
 export function commandRecord(world: World, sessionId: string, commandId: string): CommandRecord {
   const session = sessionById(world, sessionId);
   const live = world.running.get(sessionId)?.commands.get(commandId);
@@ -199,7 +196,7 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The log lines as NDJSON, ending in an error line when the session ended before the command. */
+/** NDJSON log lines, with an error line at the end if the session ended before the command. */
 export async function* commandLogs(
   world: World,
   sessionId: string,
@@ -212,12 +209,12 @@ export async function* commandLogs(
     return;
   }
   yield* readCommandLog(world.store.logFile(sessionId, commandId));
-  if (world.store.commands(sessionId).read(commandId)?.exitCode === null) yield SANDBOX_STOPPED_LINE;
+  if (world.store.commands(sessionId).read(commandId)?.exitCode === null) yield sandboxStoppedLine;
 }
 
 export async function* liveLogs(live: LiveCommand, signal: AbortSignal): AsyncGenerator<Buffer | string> {
   yield* live.log.follow(signal);
   if (signal.aborted) return;
   await live.done;
-  if (live.record.exitCode === null) yield SANDBOX_STOPPED_LINE;
+  if (live.record.exitCode === null) yield sandboxStoppedLine;
 }

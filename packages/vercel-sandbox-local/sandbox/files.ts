@@ -5,16 +5,15 @@ import { createGunzip } from "node:zlib";
 import { extract, type Header } from "tar-stream";
 import { ApiError } from "../http/errors.ts";
 import { type Machine, MachineError, type Piece } from "../isolation/machine.ts";
-import { SANDBOX_CWD } from "./records.ts";
+import { sandboxCwd } from "./records.ts";
 import { refusal, runningSession, type World } from "./world.ts";
 
 type TarEntry = AsyncIterable<Buffer> & { header: Header; resume(): unknown };
 
-const CHUNK_BYTES = 512 * 1024;
-const DEFAULT_MODE = 0o644;
+const chunkBytes = 512 * 1024;
+const defaultMode = 0o644;
 
-// Init does the work, inside the namespace: a link that a sandboxed process made leads where it leads for that
-// process, and never to a file of the host.
+// Init performs file operations inside the namespace, so a symlink made in a sandbox never leads to a file of the host.
 
 export async function makeDirectory(
   world: World,
@@ -28,7 +27,7 @@ export async function makeDirectory(
   });
 }
 
-/** The file's bytes, pulled as the reader takes them; null when there is no such file. */
+/** The file's bytes, read on demand. Null if there is no such file. */
 export async function readFile(
   world: World,
   sessionId: string,
@@ -47,16 +46,16 @@ export async function readFile(
 async function* chunks(machine: Machine, handle: number): AsyncGenerator<Buffer> {
   try {
     for (;;) {
-      const chunk = await machine.read(handle, CHUNK_BYTES);
+      const chunk = await machine.read(handle, chunkBytes);
       yield chunk;
-      if (chunk.length < CHUNK_BYTES) return;
+      if (chunk.length < chunkBytes) return;
     }
   } finally {
     await machine.close(handle).catch(() => {});
   }
 }
 
-/** Writes the files of a gzipped tar, as they come. A bad entry ends it; what came before it stays written. */
+/** Writes the files of a gzipped tar as they arrive. A bad entry stops it; earlier files stay written. */
 export async function writeFiles(
   world: World,
   sessionId: string,
@@ -65,7 +64,7 @@ export async function writeFiles(
 ): Promise<void> {
   const { machine } = runningSession(world, sessionId);
   try {
-    await unpack(world, machine, archive, path.posix.resolve(SANDBOX_CWD, cwd));
+    await unpack(world, machine, archive, path.posix.resolve(sandboxCwd, cwd));
   } catch (error) {
     throw refusal(world, sessionId, error, "the files to write");
   }
@@ -78,7 +77,7 @@ export async function unpack(
   cwd: string,
 ): Promise<void> {
   const { limits } = world.options;
-  // The first reason counts. The streams that end because of it complain too, in an order of their own.
+  // Report the first error. The other streams of the pipeline fail because of it, in any order.
   let reason: unknown;
   const refuse = <E>(error: E): E => {
     reason ??= error;
@@ -88,11 +87,11 @@ export async function unpack(
   const reading = pipeline(
     archive,
     limited(limits.maxUploadBytes, () =>
-      refuse(tooLarge(`The upload is over ${limits.maxUploadBytes} bytes.`)),
+      refuse(tooLarge(`The upload is larger than ${limits.maxUploadBytes} bytes.`)),
     ),
     createGunzip(),
     limited(limits.maxUnpackedBytes, () =>
-      refuse(tooLarge(`It unpacks to over ${limits.maxUnpackedBytes} bytes.`)),
+      refuse(tooLarge(`The unpacked upload is larger than ${limits.maxUnpackedBytes} bytes.`)),
     ),
     entries,
   );
@@ -104,7 +103,8 @@ export async function unpack(
     for await (const entry of entries as AsyncIterable<TarEntry>) {
       count += 1;
       try {
-        if (count > limits.maxEntries) throw tooLarge(`The upload has over ${limits.maxEntries} entries.`);
+        if (count > limits.maxEntries)
+          throw tooLarge(`The upload has more than ${limits.maxEntries} entries.`);
         await writeEntry(batch, entry, cwd, limits.maxEntryBytes);
       } catch (error) {
         throw refuse(error);
@@ -113,7 +113,7 @@ export async function unpack(
   }
 
   try {
-    // Both, for the tar's iterator waits for ever when its source fails while an entry is being written.
+    // Await both: the tar iterator never settles if its source fails while an entry is being written.
     await Promise.all([writeAll(), reading]);
   } catch (error) {
     await batch.flush().catch(refuse);
@@ -124,13 +124,13 @@ export async function unpack(
 
 async function writeEntry(batch: Batch, entry: TarEntry, cwd: string, maxBytes: number): Promise<void> {
   const { header } = entry;
-  const target = { path: entryPath(header, cwd), mode: (header.mode ?? DEFAULT_MODE) & 0o777 };
+  const target = { path: entryPath(header, cwd), mode: (header.mode ?? defaultMode) & 0o777 };
   if (header.type === "directory") {
     entry.resume();
     await batch.add({ ...target, kind: "directory", bytes: Buffer.alloc(0) });
     return;
   }
-  if ((header.size ?? 0) > maxBytes) throw tooLarge(`"${header.name}" is over ${maxBytes} bytes.`);
+  if ((header.size ?? 0) > maxBytes) throw tooLarge(`"${header.name}" is larger than ${maxBytes} bytes.`);
   let kind: Piece["kind"] = "file";
   for await (const bytes of gathered(entry)) {
     await batch.add({ ...target, kind, bytes });
@@ -145,24 +145,24 @@ function entryPath(header: Header, cwd: string): string {
     throw new ApiError("bad_request", `"${name}" is a ${type}: only files and directories can be written.`);
   }
   if (name.startsWith("/") || name.split("/").includes("..") || name.includes("\0")) {
-    throw new ApiError("bad_request", `"${name}" leads out of the directory that is written to.`);
+    throw new ApiError("bad_request", `"${name}" is outside the target directory.`);
   }
   return path.posix.join(cwd, name);
 }
 
-/** Larger pieces than a tar comes in. */
+/** Combines the small chunks of a tar. */
 async function* gathered(entry: TarEntry): AsyncGenerator<Buffer> {
-  let held: Buffer[] = [];
+  let pending: Buffer[] = [];
   let size = 0;
   for await (const chunk of entry) {
-    held.push(chunk);
+    pending.push(chunk);
     size += chunk.length;
-    if (size < CHUNK_BYTES) continue;
-    yield Buffer.concat(held);
-    held = [];
+    if (size < chunkBytes) continue;
+    yield Buffer.concat(pending);
+    pending = [];
     size = 0;
   }
-  if (size > 0) yield Buffer.concat(held);
+  if (size > 0) yield Buffer.concat(pending);
 }
 
 interface Batch {
@@ -170,15 +170,15 @@ interface Batch {
   flush(): Promise<void>;
 }
 
-/** As much at once as an order may hold, for each is a round trip. */
+/** Combines writes, because each request to init is a round trip. */
 function createBatch(machine: Machine): Batch {
-  let held: Piece[] = [];
+  let pending: Piece[] = [];
   let size = 0;
 
   async function flush(): Promise<void> {
-    if (held.length === 0) return;
-    const pieces = held;
-    held = [];
+    if (pending.length === 0) return;
+    const pieces = pending;
+    pending = [];
     size = 0;
     await machine.write(pieces);
   }
@@ -186,19 +186,19 @@ function createBatch(machine: Machine): Batch {
   return {
     flush,
     async add(piece) {
-      held.push(piece);
+      pending.push(piece);
       size += piece.path.length + piece.bytes.length;
-      if (size >= CHUNK_BYTES) await flush();
+      if (size >= chunkBytes) await flush();
     },
   };
 }
 
 function limited(maxBytes: number, exceeded: () => Error): Transform {
-  let seen = 0;
+  let totalBytes = 0;
   return new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      seen += chunk.length;
-      if (seen > maxBytes) done(exceeded());
+      totalBytes += chunk.length;
+      if (totalBytes > maxBytes) done(exceeded());
       else done(null, chunk);
     },
   });
@@ -210,10 +210,10 @@ function tooLarge(message: string): ApiError {
 
 function uploadError(error: unknown): unknown {
   if (error instanceof ApiError || error instanceof MachineError) return error;
-  // What is left is gzip's or tar's own complaint.
+  // The rest are errors of gzip or tar.
   return new ApiError("bad_request", `The upload is not a gzipped tar: ${String(error)}`);
 }
 
 function resolvePath({ path: target, cwd }: { path: string; cwd?: string | undefined }): string {
-  return path.posix.resolve(SANDBOX_CWD, cwd ?? "", target);
+  return path.posix.resolve(sandboxCwd, cwd ?? "", target);
 }

@@ -14,7 +14,7 @@ import {
 } from "./records.ts";
 import {
   adoptSnapshot,
-  forgetHalfMadeSnapshots,
+  deleteIncompleteSnapshots,
   keepFiles,
   restoreFiles,
   type Snapshotting,
@@ -37,7 +37,7 @@ export interface CreateRequest {
   source?: Source | undefined;
 }
 
-const MAX_TIMER_MS = 2 ** 31 - 1;
+const maxTimerMs = 2 ** 31 - 1;
 
 export async function createSandbox(world: World, request: CreateRequest): Promise<SandboxRecord> {
   const { projectId, name, config, source } = request;
@@ -47,7 +47,7 @@ export async function createSandbox(world: World, request: CreateRequest): Promi
       `Sandbox "${name}" already exists. Use GET /sandboxes/${name} to resume it.`,
     );
   }
-  assertRoom(world);
+  assertCapacity(world);
   const snapshotId = source?.type === "snapshot" ? usableSnapshot(world, source.snapshotId).id : undefined;
   const now = Date.now();
   const sandbox: SandboxRecord = {
@@ -61,7 +61,7 @@ export async function createSandbox(world: World, request: CreateRequest): Promi
     currentSessionId: "",
     ...(snapshotId && { currentSnapshotId: snapshotId }),
   };
-  // The name and the place are taken here, before the first await.
+  // Reserve the name and the slot before the first await; otherwise concurrent creates could share them.
   const session = openSession(world, sandbox, snapshotId);
   return world.exclusively(sandbox.id, async () => {
     try {
@@ -76,13 +76,13 @@ export async function createSandbox(world: World, request: CreateRequest): Promi
   });
 }
 
-/** Runs the sandbox again from its last files, if it does not run. Says whether it had to. */
+/** Starts the sandbox again from its last snapshot. False if it was already running. */
 export async function resumeSandbox(world: World, sandbox: SandboxRecord): Promise<boolean> {
   return world.exclusively(sandbox.id, async () => {
     if (!world.store.sandboxes.has(sandbox.id)) throw new ApiError("not_found", "Sandbox not found.");
     if (currentSession(world, sandbox).status === "running") return false;
     if (!sandbox.persistent) throw stopped();
-    assertRoom(world);
+    assertCapacity(world);
     if (!sandbox.currentSnapshotId) throw new ApiError("snapshot_not_found", "The sandbox has no snapshot.");
     const { id } = usableSnapshot(world, sandbox.currentSnapshotId);
     await startSession(world, openSession(world, sandbox, id));
@@ -90,14 +90,14 @@ export async function resumeSandbox(world: World, sandbox: SandboxRecord): Promi
   });
 }
 
-/** Ends the session and keeps its files, if the sandbox keeps any. A session that ended is left as it is. */
+/** Ends the session, with a snapshot if the sandbox is persistent. Does nothing if it has already ended. */
 export async function stopSession(world: World, sessionId: string): Promise<SessionRecord> {
   const session = sessionById(world, sessionId);
   await world.exclusively(session.sandboxId, () => endSession(world, session, { as: "stopped" }));
   return session;
 }
 
-/** Ends the session with a snapshot, whether the sandbox is persistent or not, and answers the snapshot's id. */
+/** Ends the session with a snapshot, even if the sandbox is not persistent. Returns the snapshot's id. */
 export async function snapshotSession(
   world: World,
   sessionId: string,
@@ -132,25 +132,25 @@ export function extendTimeout(world: World, session: SessionRecord, durationMs: 
   running.expiry = expireLater(world, session);
 }
 
-/** After a restart: the processes died with the API that ran them, their files are where they were. */
+/** Cleans up after a restart. Processes died with the previous API; files are still there. */
 export async function recover(world: World): Promise<void> {
-  forgetHalfMadeSnapshots(world);
+  deleteIncompleteSnapshots(world);
   for (const session of world.store.sessions.values()) {
     if (!isAlive(session)) continue;
     if (world.isolation === "none") await sweep(session.id);
     const sandbox = world.store.sandboxes.get(session.sandboxId);
-    const half = session.status === "pending";
-    if (sandbox && half && sessionsOf(world, sandbox).length === 1) {
-      // A create that was cut off had told nobody of its sandbox.
+    const isUnfinished = session.status === "pending";
+    if (sandbox && isUnfinished && sessionsOf(world, sandbox).length === 1) {
+      // The create was interrupted, so no caller knows this sandbox.
       world.store.removeSandbox(sandbox);
       continue;
     }
-    const kept = sandbox && adoptSnapshot(world, sandbox, session);
-    await endSession(world, session, { as: "stopped", discardFiles: half || kept === true });
+    const isSnapshotted = sandbox && adoptSnapshot(world, sandbox, session);
+    await endSession(world, session, { as: "stopped", discardFiles: isUnfinished || isSnapshotted === true });
   }
 }
 
-/** Ends every session, those in the middle of a start or a stop included. */
+/** Ends all sessions, including those that are starting or stopping. */
 export async function stopAll(world: World): Promise<void> {
   const alive = [...world.store.sessions.values()].filter(isAlive);
   await Promise.all(alive.map(({ id }) => stopSession(world, id)));
@@ -259,7 +259,7 @@ async function endSession(
   return snapshot;
 }
 
-/** The machine ended by itself: its init was killed, or the host ran out of memory. */
+/** The machine ended unexpectedly: its init was killed, or the host ran out of memory. */
 async function abandon(world: World, session: SessionRecord): Promise<void> {
   await world.exclusively(session.sandboxId, () => endSession(world, session, { as: "aborted" }));
 }
@@ -271,13 +271,13 @@ function expireLater(world: World, session: SessionRecord): NodeJS.Timeout {
       world.options.onLog(`session ${session.id} reached its timeout`);
       stopSession(world, session.id).catch((error: unknown) => world.options.onLog(String(error)));
     },
-    Math.min(Math.max(0, at - Date.now()), MAX_TIMER_MS),
+    Math.min(Math.max(0, at - Date.now()), maxTimerMs),
   );
   timer.unref();
   return timer;
 }
 
-function assertRoom({ store, options: { limits } }: World): void {
+function assertCapacity({ store, options: { limits } }: World): void {
   let alive = 0;
   for (const session of store.sessions.values()) if (isAlive(session)) alive += 1;
   if (alive < limits.maxSandboxes) return;

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 
-export const SANDBOX_CWD = "/vercel/sandbox";
-export const REGION = "iad1";
-export const MEMORY_MB_PER_VCPU = 2_048;
+export const sandboxCwd = "/vercel/sandbox";
+export const defaultRegion = "iad1";
+export const memoryMbPerVcpu = 2_048;
 
 export type SessionStatus =
   | "pending"
@@ -31,7 +31,7 @@ export interface Retention {
   deleteEvicted?: boolean | undefined;
 }
 
-/** What a caller may set, and a fork copies. */
+/** Set by the caller; copied by a fork. */
 export interface SandboxConfig {
   persistent: boolean;
   runtime?: string | undefined;
@@ -104,16 +104,16 @@ export interface CommandRecord {
   args: string[];
   cwd: string;
   startedAt: number;
-  /** Null while it runs, and for ever when its session ended first. */
+  /** Null while it runs. Stays null if its session ended first. */
   exitCode: number | null;
   durationMs?: number | undefined;
 }
 
-const PREFIX = { sandbox: "sbx", session: "sess", snapshot: "snap", command: "cmd" } as const;
-const ID_BYTES = 15;
+const idPrefixes = { sandbox: "sbx", session: "sess", snapshot: "snap", command: "cmd" } as const;
+const idBytes = 15;
 
-export function newId(kind: keyof typeof PREFIX): string {
-  return `${PREFIX[kind]}_${randomBytes(ID_BYTES).toString("hex")}`;
+export function newId(kind: keyof typeof idPrefixes): string {
+  return `${idPrefixes[kind]}_${randomBytes(idBytes).toString("hex")}`;
 }
 
 export function isAlive(session: SessionRecord): boolean {

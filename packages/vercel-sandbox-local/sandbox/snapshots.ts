@@ -4,7 +4,7 @@ import { newId, type SandboxRecord, type SessionRecord, type SnapshotRecord } fr
 import { copyTree, treeBytes } from "./store.ts";
 import { sessionById, type World } from "./world.ts";
 
-/** A snapshot that was asked for, as against one that a stop takes. */
+/** A snapshot on request, in contrast to one that a stop takes. */
 export interface Snapshotting {
   expirationMs?: number | undefined;
 }
@@ -18,7 +18,7 @@ export function snapshotById({ store }: World, id: string): SnapshotRecord {
 export function usableSnapshot(world: World, id: string): SnapshotRecord {
   const snapshot = world.store.snapshots.get(id);
   if (snapshot && expire(world.store, snapshot).status === "created") return snapshot;
-  throw new ApiError("snapshot_not_found", `Snapshot "${id}" was deleted, has expired or never was.`);
+  throw new ApiError("snapshot_not_found", `Snapshot "${id}" was deleted, has expired or does not exist.`);
 }
 
 export function liveSnapshots({ store }: World): SnapshotRecord[] {
@@ -29,7 +29,7 @@ export function deleteSnapshot(world: World, snapshot: SnapshotRecord): void {
   dropFiles(world.store, snapshot);
 }
 
-/** Snapshots that only this sandbox could have resumed from. */
+/** Deletes snapshots of this sandbox that no other sandbox uses. */
 export function deleteOrphans(world: World, sandbox: SandboxRecord): void {
   const used = new Set([...world.store.sandboxes.values()].map((other) => other.currentSnapshotId));
   for (const snapshot of liveSnapshots(world)) {
@@ -37,7 +37,7 @@ export function deleteOrphans(world: World, sandbox: SandboxRecord): void {
   }
 }
 
-/** Refuses a snapshot that would be over the limit while there is still a session to go on with. */
+/** Throws if a snapshot would be too large. Called before the session ends, so that it can continue. */
 export async function assertFits(world: World, sessionId: string): Promise<void> {
   const session = sessionById(world, sessionId);
   const { maxSnapshotBytes } = world.options.limits;
@@ -45,7 +45,7 @@ export async function assertFits(world: World, sessionId: string): Promise<void>
   throw new ApiError("snapshot_too_large", `A snapshot can be at most ${maxSnapshotBytes} bytes.`);
 }
 
-/** Turns the files of a session that has ended into a snapshot: a rename, whatever their size. */
+/** Turns the files of an ended session into a snapshot, with one rename. */
 export async function keepFiles(
   world: World,
   sandbox: SandboxRecord,
@@ -78,12 +78,13 @@ export async function keepFiles(
   };
   if (snapshot.status === "failed") {
     options.onLog(
-      `session ${session.id} was over ${options.limits.maxSnapshotBytes} bytes: its files are gone`,
+      `session ${session.id} was larger than ${options.limits.maxSnapshotBytes} bytes: its files are lost`,
     );
     store.saveSnapshot(snapshot);
     return snapshot;
   }
-  // Record, files, pointer: `recover` can tell from what it finds how far an API that was killed had come.
+  // In this order: record, files, pointer. The API can be killed in between, and `recover` can then tell which steps
+  // were done. In any other order it could lose the files or resume an older snapshot.
   store.saveSnapshot(snapshot);
   renameSync(root, store.snapshotRoot(snapshot.id));
   sandbox.currentSnapshotId = snapshot.id;
@@ -99,15 +100,15 @@ export async function restoreFiles(world: World, snapshotId: string, root: strin
   await copyTree(world.store.snapshotRoot(snapshotId), root);
 }
 
-/** A record whose files never came: the session's files are still where they were. */
-export function forgetHalfMadeSnapshots({ store }: World): void {
+/** Deletes records without files. The files are still those of the session. */
+export function deleteIncompleteSnapshots({ store }: World): void {
   for (const snapshot of store.snapshots.values()) {
     if (snapshot.status === "created" && !existsSync(store.snapshotRoot(snapshot.id)))
       dropFiles(store, snapshot);
   }
 }
 
-/** Points the sandbox at the snapshot its last session had become. Says whether there is one. */
+/** Points the sandbox at the snapshot of its last session. False if there is none. */
 export function adoptSnapshot({ store }: World, sandbox: SandboxRecord, session: SessionRecord): boolean {
   for (const snapshot of store.snapshots.values()) {
     if (snapshot.sourceSessionId !== session.id || snapshot.status !== "created") continue;

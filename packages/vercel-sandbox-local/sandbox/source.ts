@@ -1,8 +1,8 @@
 import { ApiError } from "../http/errors.ts";
 import type { Machine } from "../isolation/machine.ts";
-import { BASE_ENVIRONMENT } from "./commands.ts";
+import { baseEnvironment } from "./commands.ts";
 import { unpack } from "./files.ts";
-import { newId, SANDBOX_CWD } from "./records.ts";
+import { newId, sandboxCwd } from "./records.ts";
 import type { RunningSession, World } from "./world.ts";
 
 export type Source =
@@ -20,15 +20,15 @@ export type Source =
 type FetchedSource = Exclude<Source, { type: "snapshot" }>;
 type GitSource = Extract<Source, { type: "git" }>;
 
-const ERROR_TAIL_CHARS = 1_000;
-const COMMIT = /^[0-9a-f]{7,40}$/;
-const FULL_COMMIT_CHARS = 40;
+const errorTailChars = 1_000;
+const commitPattern = /^[0-9a-f]{7,40}$/;
+const fullCommitChars = 40;
 
-// The credential is in the environment of the clone alone: not in its arguments, not in the URL, and so not in
-// the .git/config that stays behind.
-const CREDENTIAL_HELPER = '!f() { echo "username=$CLONE_USERNAME"; echo "password=$CLONE_PASSWORD"; }; f';
+// The credential is only in the environment of the clone. In the URL or the arguments it would stay in .git/config or
+// be visible to other processes.
+const credentialHelper = '!f() { echo "username=$CLONE_USERNAME"; echo "password=$CLONE_PASSWORD"; }; f';
 
-/** Fills a new sandbox's working directory. */
+/** Fills the working directory of a new sandbox. */
 export async function installSource(world: World, { machine }: RunningSession, source: FetchedSource) {
   switch (source.type) {
     case "git":
@@ -45,14 +45,14 @@ async function clone(machine: Machine, source: GitSource): Promise<void> {
   url.username = "";
   url.password = "";
   const env: Record<string, string> = {
-    ...BASE_ENVIRONMENT,
+    ...baseEnvironment,
     GIT_TERMINAL_PROMPT: "0",
     ...(password && {
       CLONE_USERNAME: username,
       CLONE_PASSWORD: password,
       GIT_CONFIG_COUNT: "1",
       GIT_CONFIG_KEY_0: "credential.helper",
-      GIT_CONFIG_VALUE_0: CREDENTIAL_HELPER,
+      GIT_CONFIG_VALUE_0: credentialHelper,
     }),
   };
   for (const args of cloneSteps(url.href, source)) {
@@ -65,9 +65,9 @@ async function clone(machine: Machine, source: GitSource): Promise<void> {
 function cloneSteps(url: string, { depth, revision }: GitSource): string[][] {
   const shallow = depth === undefined ? [] : ["--depth", String(depth)];
   if (revision === undefined) return [["clone", ...shallow, "--", url, "."]];
-  if (!COMMIT.test(revision)) return [["clone", ...shallow, "--branch", revision, "--", url, "."]];
-  // A server gives out a single commit only by its full name; a short one needs the history to be found in.
-  if (depth === undefined || revision.length < FULL_COMMIT_CHARS) {
+  if (!commitPattern.test(revision)) return [["clone", ...shallow, "--branch", revision, "--", url, "."]];
+  // A server sends a single commit only for a full hash. A short one needs the history.
+  if (depth === undefined || revision.length < fullCommitChars) {
     return [
       ["clone", "--no-checkout", "--", url, "."],
       ["checkout", revision],
@@ -86,10 +86,10 @@ async function git(machine: Machine, args: string[], env: Record<string, string>
   let errors = "";
   void machine.exited.then(() => exit.resolve(1));
   await machine.spawn(
-    { command: newId("command"), cmd: "git", args, cwd: SANDBOX_CWD, env },
+    { command: newId("command"), cmd: "git", args, cwd: sandboxCwd, env },
     {
       onOutput(stream, bytes) {
-        if (stream === "stderr") errors = (errors + bytes.toString("utf8")).slice(-ERROR_TAIL_CHARS);
+        if (stream === "stderr") errors = (errors + bytes.toString("utf8")).slice(-errorTailChars);
       },
       onExit: exit.resolve,
     },
@@ -104,12 +104,12 @@ async function download(world: World, machine: Machine, address: string): Promis
   if (!response.ok || !response.body) {
     throw new ApiError("bad_request", `Could not download the tarball: status ${response.status}`);
   }
-  await unpack(world, machine, response.body, SANDBOX_CWD);
+  await unpack(world, machine, response.body, sandboxCwd);
 }
 
 function webUrl(address: string): URL {
   const url = URL.parse(address);
-  // Git has transports that run programs and read local files.
+  // Other git transports can run programs and read local files.
   if (url?.protocol === "https:" || url?.protocol === "http:") return url;
   throw new ApiError("bad_request", "A source must have an http or https URL.");
 }

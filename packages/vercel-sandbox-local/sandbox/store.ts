@@ -20,15 +20,15 @@ import type { SandboxRecord, SessionRecord, SnapshotRecord } from "./records.ts"
 const run = promisify(execFile);
 
 /**
- * Everything the API remembers, and where:
+ * The data directory:
  *   sandboxes/<id>.json
  *   sessions/<id>/session.json · commands.ndjson · <command's id>.ndjson · root/{vercel,home,tmp}
  *   snapshots/<id>/snapshot.json · root/…
- *   etc/ (every sandbox's /etc) · trash/ (what is being removed)
+ *   etc/ (the /etc of all sandboxes) · trash/ (being removed)
  *
- * Records are written in the tick that changes them in memory, so that no two writers can finish in the wrong
- * order. Each is a file of lines, of which the last whole one counts: a new file for every change, renamed over the
- * old, takes some file systems a millisecond. Opening the store leaves one line of each.
+ * Records are written synchronously with the change in memory, so that writes cannot finish in the wrong order. A record
+ * is a file of lines, and the last complete line counts: writing a new file and renaming it takes some file systems a
+ * millisecond. Opening the store compacts each file to one line.
  */
 export interface Store {
   readonly dataDir: string;
@@ -43,7 +43,7 @@ export interface Store {
   sessionRoot(sessionId: string): string;
   snapshotRoot(snapshotId: string): string;
   logFile(sessionId: string, commandId: string): string;
-  /** Takes a directory out of sight at once and removes it in the background. */
+  /** Moves a directory to the trash at once and removes it in the background. */
   discard(directory: string): void;
   close(): Promise<void>;
 }
@@ -51,7 +51,7 @@ export interface Store {
 export async function openStore(directory: string, onLog: (line: string) => void): Promise<Store> {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const dataDir = realpathSync(directory);
-  const guard = await takeDirectory(dataDir);
+  const guard = await lockDirectory(dataDir);
   for (const name of ["sandboxes", "sessions", "snapshots", "trash"]) {
     mkdirSync(path.join(dataDir, name), { recursive: true });
   }
@@ -126,7 +126,7 @@ export async function openStore(directory: string, onLog: (line: string) => void
   for (const id of readdirSync(path.join(dataDir, "sessions"))) {
     const session = readRecord<SessionRecord>(path.join(sessionDir(id), "session.json"), onLog);
     if (session) store.sessions.set(id, session);
-    // An API that was killed had made the directory and not the record.
+    // The API was killed after it created the directory and before it wrote the record.
     else discard(sessionDir(id));
   }
   for (const id of readdirSync(path.join(dataDir, "snapshots"))) {
@@ -135,13 +135,13 @@ export async function openStore(directory: string, onLog: (line: string) => void
   return store;
 }
 
-/** Copies a tree as it is: links, modes and times. */
+/** Copies a tree with its links, modes and times. */
 export async function copyTree(from: string, to: string): Promise<void> {
   await run("cp", ["-a", "--reflink=auto", "--", from, to]);
 }
 
 export async function treeBytes(directory: string): Promise<number> {
-  // A directory its owner closed to himself makes du fail, with the sum of the rest on its output.
+  // An unreadable directory makes du fail, but it still prints the sum of the rest.
   const { stdout } = await run("du", ["-sb", "--", directory]).catch((error: { stdout?: string }) => ({
     stdout: error.stdout ?? "",
   }));
@@ -150,14 +150,14 @@ export async function treeBytes(directory: string): Promise<number> {
 
 async function removeTree(directory: string): Promise<void> {
   await run("rm", ["-rf", "--", directory]).catch(async () => {
-    // Package caches are read-only to their owner, directories included.
+    // Package caches contain read-only directories.
     await run("chmod", ["-R", "u+rwX", "--", directory]);
     await run("rm", ["-rf", "--", directory]);
   });
 }
 
-// An abstract socket: the kernel lets go of it with the process, however that ends.
-async function takeDirectory(dataDir: string): Promise<Server> {
+// Locks with an abstract socket. The kernel releases it with the process, even after a kill.
+async function lockDirectory(dataDir: string): Promise<Server> {
   const name = createHash("sha256").update(dataDir).digest("hex").slice(0, 32);
   const guard = createServer();
   await new Promise<void>((resolve, reject) => {
@@ -178,7 +178,7 @@ function readRecord<T>(file: string, onLog: (line: string) => void): T | undefin
   try {
     const text = readFileSync(file, "utf8");
     const lines = text.split("\n");
-    // What follows the last newline is half a line, unless it is all there is.
+    // The text after the last newline is a partial line, unless there is no newline at all.
     const line = lines.at(-2) ?? text;
     const record: T = JSON.parse(line);
     if (text !== `${line}\n`) replaceFile(file, `${line}\n`);

@@ -11,7 +11,7 @@ export interface RunningSession {
   expiry: NodeJS.Timeout;
 }
 
-/** What every verb works on. */
+/** The state that all operations share. */
 export interface World {
   options: ResolvedOptions;
   isolation: Isolation;
@@ -19,7 +19,7 @@ export interface World {
   latency: Latency;
   store: Store;
   running: Map<string, RunningSession>;
-  /** One change of a sandbox's state at a time: two resumes make one session, and a stop waits for a start. */
+  /** Serializes state changes of a sandbox: two resumes start one session, and a stop waits for a start. */
   exclusively<T>(sandboxId: string, change: () => Promise<T>): Promise<T>;
 }
 
@@ -30,14 +30,14 @@ export function createWorld(world: Omit<World, "running" | "exclusively">): Worl
     running: new Map(),
     async exclusively(sandboxId, change) {
       const before = tails.get(sandboxId) ?? Promise.resolve();
-      const mine = before.then(change, change);
-      const tail = mine.then(
+      const result = before.then(change, change);
+      const tail = result.then(
         () => {},
         () => {},
       );
       tails.set(sandboxId, tail);
       try {
-        return await mine;
+        return await result;
       } finally {
         if (tails.get(sandboxId) === tail) tails.delete(sandboxId);
       }
@@ -68,7 +68,7 @@ export function currentSession(world: World, sandbox: SandboxRecord): SessionRec
   return sessionById(world, sandbox.currentSessionId);
 }
 
-/** The session's machine, or why there is none, in the codes by which the SDK decides to resume. */
+/** The running session. Throws with the codes by which the SDK decides to resume. */
 export function runningSession(world: World, id: string): RunningSession {
   const session = sessionById(world, id);
   switch (session.status) {
@@ -94,7 +94,7 @@ export function stopped(): ApiError {
   return new ApiError("sandbox_stopped", "Sandbox has stopped execution and is no longer available.");
 }
 
-/** What to answer when a machine refused an order. */
+/** The API error for a failed request to the machine. */
 export function refusal(world: World, sessionId: string, error: unknown, target: string): unknown {
   if (!(error instanceof MachineError)) return error;
   switch (error.code) {

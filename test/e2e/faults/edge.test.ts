@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { firewall, startHostileEdge } from "../../fixtures/hostile-edge.ts";
-import { alive } from "../../fixtures/processes.ts";
-import { type Concierge, startConcierge } from "../../fixtures/stack.ts";
+import { firewall, startHostileEdge } from "../../testing/hostile-edge.ts";
+import { alive } from "../../testing/processes.ts";
+import { type Concierge, startConcierge } from "../../testing/stack.ts";
 import { createUsers, each, expectSweepsFinished, expectUsable, startOthers } from "./load.ts";
 
 let concierge: Concierge;
@@ -16,10 +16,10 @@ afterAll(async () => {
   await edge[Symbol.asyncDispose]();
 });
 
-/** Her processes are marked with numbers that nothing else on the machine has. */
+/** Alice's processes are marked with numbers that nothing else on the machine has. */
 const marked = `7${process.pid}000`;
 
-it("an edge that refuses one user's runners: the others' tasks run, hers work on, and end in time in any case", async () => {
+it("an edge that refuses one user's runners: others' tasks run, hers work on, and all end in time", async () => {
   const users = await createUsers(concierge);
   const { alice } = users;
   const waits =
@@ -34,7 +34,7 @@ it("an edge that refuses one user's runners: the others' tasks run, hers work on
 
   await othersEnded();
   expect(edge.refused()).toBeGreaterThan(10);
-  // What is past its deadline ends, though nothing was ever heard of it.
+  // A turn past its deadline ends, although nothing was ever heard of it.
   for (const { id } of late) {
     expect(await alice.ended(id)).toMatchObject({
       status: "timed_out",

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type GitServer, startGitServer } from "../../fixtures/git-server.ts";
-import { type Concierge, startConcierge } from "../../fixtures/stack.ts";
+import { type GitServer, startGitServer } from "../../testing/git-server.ts";
+import { type Concierge, startConcierge } from "../../testing/stack.ts";
 import { createUsers, each, expectSweepsFinished, startOthers } from "./load.ts";
 
 let concierge: Concierge;
-/** One remote for her, one for everybody else. */
+/** One remote for Alice, one for everybody else. */
 let hers: GitServer;
 let theirs: GitServer;
 beforeAll(async () => {
   [hers, theirs] = await Promise.all([startGitServer(), startGitServer()]);
-  // Before anything is under way: making them blocks the loop, and connections would be closed meanwhile.
+  // Before anything runs: creating them blocks the event loop, and connections would be closed meanwhile.
   for (let i = 0; i < 10; i++) {
     hers.createRepo(`alice-${i}`);
     for (const user of ["bob", "carol"]) theirs.createRepo(`${user}-${i}`);
@@ -23,13 +23,13 @@ afterAll(async () => {
 
 const broken = { how: "status", status: 500 } as const;
 
-it("a remote that answers 500 for one user: the others' pushes arrive, and hers end with what is known", async () => {
+it("a remote that answers 500 for one user: others' pushes arrive, and hers end with what is known", async () => {
   const users = await createUsers(concierge);
   const { alice } = users;
   const aRepo = (server: GitServer, name: string) => ({
     repo: { url: `${server.url}/${name}.git`, username: server.username, token: server.token },
   });
-  // Her agents wait until the remote has failed them at the push, not at the clone.
+  // Alice's agents wait until the remote fails at the push, not at the clone.
   const script = "echo cloned; echo work > work.txt; until [ -e ../go ]; do sleep 0.1; done";
   const pushing = await each(5, (i) =>
     alice.start(script, { sessionKey: `alice-${i}`, ...aRepo(hers, `alice-${i}`) }),
@@ -48,7 +48,7 @@ it("a remote that answers 500 for one user: the others' pushes arrive, and hers 
   expect(theirs.pushes).toHaveLength(20);
   for (const { id } of cloning)
     expect(await alice.ended(id)).toMatchObject({ status: "failed", error: { code: "provision_failed" } });
-  // Whether a push arrived is not known while the remote cannot be asked: nothing is claimed, nothing is sent again.
+  // While the remote does not answer, the outcome of a push is unknown: nothing is claimed, nothing is sent again.
   for (const { id } of pushing) await alice.until(id, ({ status }) => status === "finalizing");
 
   hers.mend();

@@ -1,9 +1,9 @@
 import { expect } from "vitest";
 import type { Topology } from "../../../infra/topology.ts";
-import { type Client, createClient, type TaskAnswer } from "../../fixtures/client.ts";
-import type { Concierge } from "../../fixtures/stack.ts";
+import { type Client, createClient, type TaskAnswer } from "../../testing/client.ts";
+import type { Concierge } from "../../testing/stack.ts";
 
-/** Alice has the trouble; the others have nothing to do with it. */
+/** Alice is affected by the fault; the others are not. */
 export interface Users {
   alice: Client;
   bob: Client;
@@ -21,7 +21,7 @@ export async function createUsers({ client, url }: Concierge): Promise<Users> {
 export const each = <T>(count: number, make: (i: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, (_, i) => make(i)));
 
-/** Twenty tasks of the two others. Their agents work for a while, and say what they do. */
+/** Twenty tasks of the two others. Their agents work for a while and print what they do. */
 export async function startOthers(
   { bob, carol }: Users,
   over: (user: string, i: number) => Record<string, unknown> = () => ({}),
@@ -36,7 +36,7 @@ export async function startOthers(
       }),
     ),
   );
-  /** Each ends well, with all it said, and soon enough. */
+  /** Each succeeds in time with all its output. */
   return async () =>
     await Promise.all(
       started.flat().map(async ({ client, lines, id }) => {
@@ -48,7 +48,10 @@ export async function startOthers(
     );
 }
 
-/** Much longer than thirty tasks at once take: the machine may be busy. What waits for the trouble waits for its end. */
+/**
+ * Much longer than thirty concurrent tasks take, because the machine may be busy. A task that waits for the fault would
+ * wait longer.
+ */
 const unaffectedMs = 90_000;
 
 export interface Sweep {
@@ -57,14 +60,14 @@ export interface Sweep {
   failures: string[];
 }
 
-/** The sweeps that came to their end. */
+/** The reaper passes that finished. */
 export function sweeps({ log }: Concierge): Sweep[] {
   return log
-    .filter((line) => line.includes('"message":"swept"'))
+    .filter((line) => line.includes('"message":"reaper pass finished"'))
     .map((line) => (JSON.parse(line.slice(line.indexOf("{"))) as { report: Sweep }).report);
 }
 
-/** No sweep was killed by its function's time limit, and sweeps went on. */
+/** No pass was killed by its function's time limit, and passes continued. */
 export function expectSweepsFinished(concierge: Concierge, { atLeast }: { atLeast: number }): void {
   expect(concierge.log.filter((line) => line.includes("timed out after"))).toEqual([]);
   const done = sweeps(concierge);
@@ -72,7 +75,7 @@ export function expectSweepsFinished(concierge: Concierge, { atLeast }: { atLeas
   expect(done.filter(({ complete }) => !complete)).toEqual([]);
 }
 
-/** The functions with less time than they have on AWS, so that a test reaches the end of it. */
+/** The functions with less time than on AWS, so that a test reaches the limit. */
 export function withTimeouts(topology: Topology, timeouts: Record<string, number>): Topology {
   const functions = Object.entries(topology.functions).map(([name, definition]) => [
     name,
@@ -81,7 +84,7 @@ export function withTimeouts(topology: Topology, timeouts: Record<string, number
   return { ...topology, functions: Object.fromEntries(functions) };
 }
 
-/** Each session can be used again: no lease, slot or sandbox of the trouble is left in its way. */
+/** Each session can be used again: no lease, slot or sandbox of the fault is in the way. */
 export async function expectUsable(client: Client, ids: readonly string[]): Promise<void> {
   await Promise.all(
     ids.map(async (id) => {

@@ -1,8 +1,8 @@
 import { sessionId } from "@concierge/core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { topology } from "../../../infra/topology.ts";
-import { alive } from "../../fixtures/processes.ts";
-import { type Concierge, startConcierge } from "../../fixtures/stack.ts";
+import { alive } from "../../testing/processes.ts";
+import { type Concierge, startConcierge } from "../../testing/stack.ts";
 import {
   createUsers,
   each,
@@ -15,21 +15,21 @@ import {
 
 let concierge: Concierge;
 beforeAll(async () => {
-  // A call that hangs is given up with its function's time: five seconds before its end.
+  // A hanging call is given up five seconds before its function's time limit.
   const hasty = withTimeouts(topology, { Worker: 20_000, Timer: 15_000, Reaper: 20_000 });
   concierge = await startConcierge({ topology: hasty, reapEveryMs: 500 });
 });
 afterAll(async () => await concierge[Symbol.asyncDispose]());
 
-/** Her processes are marked with numbers that nothing else on the machine has. */
+/** Alice's processes are marked with numbers that nothing else on the machine has. */
 const marked = `8${process.pid}000`;
 
-it("a provider that never answers about one user's sandboxes: the others' tasks run, and hers end once it answers", async () => {
+it("a provider that never answers about one user's sandboxes: others' tasks run, and hers end once it answers", async () => {
   const { control } = concierge;
   const users = await createUsers(concierge);
   const { alice } = users;
   const sessionKey = (i: number) => `alice-${i}`;
-  // Their runners are frozen: those would kill their agents themselves when they are told to.
+  // Their runners are frozen: otherwise they would kill their agents themselves when told to.
   const script = (i: number) => `kill -STOP $PPID; sleep ${marked}${i}`;
   const start = (from: number, limits: Record<string, number>) =>
     each(5, (i) => alice.start(script(i), { sessionKey: sessionKey(from + i), limits }));
@@ -44,7 +44,7 @@ it("a provider that never answers about one user's sandboxes: the others' tasks 
   const stopped = running[0]?.id ?? "";
   const [asked] = await Promise.all([alice.stop(stopped), othersEnded()]);
   expect(asked).toMatchObject({ httpStatus: 202, status: "stopping" });
-  // What was never launched is over: its worker is fenced. What may still run is not said to be over.
+  // A turn that was never launched ends, because its worker is fenced. A turn that may still run does not.
   for (const { id } of waiting)
     expect(await alice.ended(id)).toMatchObject({ status: "timed_out", sandbox: null });
   for (const { id } of running) await alice.until(id, ({ status }) => status === "stopping");

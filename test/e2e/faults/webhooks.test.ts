@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { startBlackHole } from "../../fixtures/black-hole.ts";
-import { type Concierge, startConcierge } from "../../fixtures/stack.ts";
+import { startBlackHole } from "../../testing/black-hole.ts";
+import { type Concierge, startConcierge } from "../../testing/stack.ts";
 import { createUsers, each, expectSweepsFinished, startOthers } from "./load.ts";
 
 let concierge: Concierge;
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(async () => await concierge[Symbol.asyncDispose]());
 
-it("one user's webhooks hang: her turns end as they should, and the others' webhooks all arrive", async () => {
+it("one user's webhooks hang: her turns end normally, and the others' webhooks all arrive", async () => {
   await using blackHole = await startBlackHole();
   await using receiver = await startReceiver();
   const users = await createUsers(concierge);
@@ -26,14 +26,14 @@ it("one user's webhooks hang: her turns end as they should, and the others' webh
   await expect.poll(() => blackHole.taken(), { timeout: 30_000 }).toBeGreaterThanOrEqual(hers.length);
   const wanted = others.map(({ id }) => `${id} task.succeeded`).sort();
   await expect.poll(() => receiver.received(), { timeout: 45_000 }).toEqual(wanted);
-  // Hers are tried again, and cost nothing meanwhile: each task may go on.
+  // Alice's webhooks are retried and block nothing: each task can continue.
   await expect.poll(() => blackHole.taken(), { timeout: 45_000 }).toBeGreaterThan(hers.length);
   await alice.continue(hers[0]?.id ?? "", "echo on");
   expect(await alice.ended(hers[0]?.id ?? "")).toMatchObject({ status: "succeeded", turn: 2 });
   expectSweepsFinished(concierge, { atLeast: 5 });
 }, 180_000);
 
-/** Answers as it should, and remembers each end it was told of, once. */
+/** Answers correctly and remembers each reported end once. */
 async function startReceiver() {
   const received = new Set<string>();
   const server = createServer(async (request, response) => {

@@ -73,7 +73,7 @@ function queue(program: Program, name: string): string[] {
   ];
 }
 
-/** What the numbers of the program must be to one another, whatever they are. */
+/** How the program's timeouts and limits must relate to each other. */
 export const sources: Check = (program) => {
   const wanted = Object.entries(topology.functions).flatMap(([name, definition]) =>
     "sources" in definition ? definition.sources.map((source) => ({ name, source })) : [],

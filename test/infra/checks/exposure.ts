@@ -1,7 +1,7 @@
 import { firewallRules, keepAuthorization } from "../../../infra/edge.ts";
 import { all, arnOf, type Check, differs, find, list, nameOf, type Program, read } from "../resources.ts";
 
-/** The api alone is reached from outside, by its URL, and answers by streaming. */
+/** Only the api is reachable from outside, by its URL, and it streams. */
 export const url: Check = (program) => {
   const urls = all(program, "functionUrl");
   const own = find(program, "functionUrl", "ApiUrl");
@@ -16,7 +16,7 @@ export const url: Check = (program) => {
   ];
 };
 
-/** Who may invoke what: in production CloudFront's one distribution, elsewhere anyone, the api alone. */
+/** Who may invoke what: in production only CloudFront's distribution, elsewhere anyone; only the api. */
 export const invokers: Check = (program) => {
   const isProduction = program.stage === "production";
   const [principal, sourceArn] = isProduction
@@ -40,7 +40,7 @@ export const invokers: Check = (program) => {
   ];
 };
 
-/** In production the api is behind a router that limits rates, keeps nothing and speaks TLS alone. */
+/** In production the api is behind a router that limits rates, caches nothing and accepts only TLS. */
 export const router: Check = (program) => {
   const distributions = all(program, "distribution");
   if (program.stage !== "production") return differs("the number of routers", distributions.length, 0);

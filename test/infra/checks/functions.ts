@@ -28,7 +28,7 @@ export const functions: Check = (program) => [
   ),
 ];
 
-/** What is deployed is the bundle that was tested, and its files are where the variables say. */
+/** What is deployed is the tested bundle, and its files are where the variables say. */
 export const bundles: Check = (program) =>
   definitions.flatMap(([name, definition]) => {
     const build = program.builds.find(({ functionID }) => functionID === name);
@@ -60,7 +60,7 @@ export const logs: Check = (program) => [
   ),
 ];
 
-/** A function that sends to the queue it is fed by is stopped by Lambda after 16 hops, but where that is allowed. */
+/** Lambda stops a function that feeds itself through a queue after 16 hops, unless that is allowed. */
 export const recursion: Check = (program) => {
   const feedsItself = definitions.filter(([, { sources = [], grants }]) =>
     sources.some(({ queue }) =>

@@ -43,7 +43,7 @@ export const alarmsThere: Check = (program) => [
   ]),
 ];
 
-/** What each must go off at: the numbers that were asked for. */
+/** The required threshold of each alarm. */
 const bounds: Record<string, [comparison: string, threshold: number, whenMissing: string]> = {
   StopsFail: ["GreaterThanThreshold", 10, "notBreaching"],
   AgentsSilent: ["GreaterThanThreshold", 20, "notBreaching"],
@@ -59,7 +59,7 @@ export const alarmBounds: Check = (program) =>
     return differs(`${name}'s bound`, is, bound);
   });
 
-/** CloudWatch has no data for a metric that nobody prints, and says nothing of it: a wrong name is silence. */
+/** CloudWatch has no data for a metric that nobody prints and reports nothing: a wrong name is silent. */
 export const metricsKnown: Check = (program) =>
   [...askedByAlarms(program), ...askedByDashboard(program)].flatMap((asked) => misnamed(program, asked));
 
@@ -104,7 +104,7 @@ export const deadLettersWatched: Check = (program) => {
     .map(({ name }) => `${name} may fill up, and nobody is told`);
 };
 
-/** Each success metric has a widget with all that it is measured by, and its target is drawn there. */
+/** Each success metric has a widget with all its terms and its target. */
 export const targetsDrawn: Check = (program) =>
   Object.entries(successMetrics).flatMap(([name, { measure, target }]) => {
     const isShare = "as" in measure && measure.as === "share";

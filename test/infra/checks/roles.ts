@@ -19,7 +19,7 @@ import {
 
 const definitions: [string, FunctionDefinition][] = Object.entries(topology.functions);
 
-/** Every role may do what the topology grants its function, each action on each resource, and no more. */
+/** Every role may do exactly what the topology grants its function, each action on each resource. */
 export const grants: Check = (program) => {
   const expected = rolesOf(program);
   const roles = all(program, "role");
@@ -45,7 +45,7 @@ export const grants: Check = (program) => {
   ];
 };
 
-/** Nothing else gives anyone anything: no policy beside the roles' own, none on a table or a queue. */
+/** Nothing else grants anything: no policy besides the roles' own, none on a table or a queue. */
 export const policiesElsewhere: Check = ({ resources }) =>
   resources
     .filter(
@@ -67,7 +67,7 @@ export const boundary: Check = (program) =>
     ),
   );
 
-/** A `*` stands only where the topology says why, and for those actions alone. */
+/** A `*` is used only where the topology gives a reason, and only for those actions. */
 export const stars: Check = (program) =>
   all(program, "role").flatMap((role) =>
     pairs(inlineStatements(role)).flatMap((pair) => {
@@ -79,7 +79,7 @@ export const stars: Check = (program) =>
     }),
   );
 
-/** What each role is to be able to do, by the role's name. */
+/** What each role should be able to do, by role name. */
 function rolesOf(program: Program): Map<string, string[]> {
   const ofFunctions = definitions.map(([name, { grants }]): [string, string[]] => [
     `${name}Role`,

@@ -3,10 +3,10 @@ import { type Check, differs, find, isRecord, type Program, read, setDiffers } f
 
 const definitions: [string, FunctionDefinition][] = Object.entries(topology.functions);
 
-/** What SST itself puts into every function's environment. */
+/** What SST itself adds to every function's environment. */
 const ofSst = ["SST_KEY", "SST_KEY_FILE", "SST_RESOURCE_App"];
 
-/** A function finds in `Resource` what it is granted anything on and its secrets, and nothing else. */
+/** A function finds in `Resource` only what it has grants on, and its secrets. */
 export const links: Check = (program) =>
   definitions.flatMap(([name, { grants, secrets }]) => {
     const build = program.builds.find(({ functionID }) => functionID === name);
@@ -14,7 +14,7 @@ export const links: Check = (program) =>
     return setDiffers(`${name}'s links`, Object.keys(build?.links ?? {}), [...granted, ...secrets]);
   });
 
-/** The variables a function has, when every one of the topology's is set where it is deployed. */
+/** A function's variables when all of the topology's are set where it is deployed. */
 export const variables: Check = (program) =>
   definitions.flatMap(([name, definition]) =>
     setDiffers(`${name}'s environment`, Object.keys(environmentOf(program, name)), [
@@ -38,7 +38,7 @@ export const fixedVariables: Check = (program) =>
     ];
   });
 
-/** No secret's value is where it is not named, nor anywhere that Pulumi would show it or keep it as it is. */
+/** A secret's value is only where it is named, and nowhere that Pulumi would show or store it in clear. */
 export const secrets: Check = (program) =>
   Object.entries(program.secrets).flatMap(([secret, value]) => {
     const shownBy = program.resources.filter(({ shown }) => JSON.stringify(shown).includes(value));

@@ -1,6 +1,6 @@
 import { all, type Check, differs, read } from "../resources.ts";
 
-/** Production is neither removed by mistake, nor its data with it; every other stage goes as it came. */
+/** Production and its data cannot be removed by mistake; every other stage can be removed completely. */
 export const protection: Check = (program) => {
   const isProtected = program.stage === "production";
   return [

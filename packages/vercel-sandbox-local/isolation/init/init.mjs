@@ -1,7 +1,7 @@
-// The first process of a sandbox. It runs inside the namespace, takes orders from the API on stdin, and
-// answers on stdout; `../machine.ts` is the other end and `../frames.ts` describes the frames.
-// Plain JavaScript with no imports but Node's own: stripping types would double the start of every sandbox.
-// File operations are synchronous: whom they hold up is this sandbox alone, and a thread's turn takes longer.
+// The first process of a sandbox. It runs inside the namespace, reads requests from the API on stdin, and replies on
+// stdout. `../machine.ts` is the other side; `../frames.ts` describes the frames.
+// Plain JavaScript without dependencies: stripping types would double the start time of a sandbox.
+// File operations are synchronous: they block only this sandbox and are faster than the thread pool.
 import { spawn } from "node:child_process";
 import {
   closeSync,
@@ -20,14 +20,14 @@ import { constants as osConstants } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 
-const DRAIN_IDLE_MS = 30;
-const DRAIN_ROUNDS = 40;
-// More than a pipe can hold: once this much came after the exit, all that was written before it has come.
-const DRAIN_BYTES = 1 << 20;
-const EXIT_NOT_FOUND = 127;
-const EXIT_NOT_EXECUTABLE = 126;
+const drainIdleMs = 30;
+const drainRounds = 40;
+// More than a pipe holds. After this many bytes, everything written before the exit has arrived.
+const drainBytes = 1 << 20;
+const exitNotFound = 127;
+const exitNotExecutable = 126;
 
-// Empty in a namespace, where paths are what they say. Without one, the directory that stands for "/".
+// Empty in a namespace. Without one, the directory that stands for "/".
 const root = process.argv[2] ?? "";
 
 const running = new Map();
@@ -36,7 +36,7 @@ let blocked = false;
 
 const operations = { spawn: start, signal, mkdir: makeDirectory, write, open: openForRead, read, close };
 
-// A sandboxed `pkill node` or `kill -TERM -1` is not meant for the sandbox itself.
+// `pkill node` or `kill -TERM -1` in a sandbox must not end init.
 process.title = "sandbox-init";
 for (const name of ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGPIPE"]) {
   process.on(name, () => {});
@@ -63,8 +63,7 @@ function handle(header, body) {
   result.afterwards?.();
 }
 
-// The answer goes out before the fork, which copies all of this process's page tables: the API need not wait, and
-// no later order is looked at before the fork is done.
+// Reply before the fork, which is slow because it copies page tables. No later request is read before it is done.
 function start({ command, cmd, args, cwd, env }) {
   const directory = inside(cwd);
   if (!statSync(directory).isDirectory()) throw coded("ENOTDIR", `not a directory: ${cwd}`);
@@ -96,14 +95,14 @@ function notStarted(command, cmd, error) {
   const notFound = error.code === "ENOENT";
   const text = `${cmd}: ${notFound ? "command not found" : error.message}\n`;
   send({ event: "output", command, stream: "stderr" }, Buffer.from(text));
-  send({ event: "exit", command, code: notFound ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE });
+  send({ event: "exit", command, code: notFound ? exitNotFound : exitNotExecutable });
 }
 
 function forward(source, command, stream, meter) {
   sources.add(source);
   if (blocked) source.pause();
   source.on("data", (chunk) => {
-    // A daemon may keep the pipe after its command ended: go on reading, so that it is not stopped by it.
+    // A daemon can hold the pipe after its command ended. Keep reading, or a full pipe would block it.
     if (!meter.open) return;
     meter.bytes += chunk.length;
     send({ event: "output", command, stream }, chunk);
@@ -121,14 +120,14 @@ async function finish(child, command, meter, code) {
 
 async function drained(child, meter) {
   const closed = new Promise((resolve) => child.once("close", () => resolve(true)));
-  // Mostly the pipes end with the process, and no timer is needed to tell.
+  // Usually the pipes close with the process.
   if (await Promise.race([closed, turn(false)])) return;
-  const limit = meter.bytes + DRAIN_BYTES;
-  for (let round = 0; round < DRAIN_ROUNDS; ) {
+  const limit = meter.bytes + drainBytes;
+  for (let round = 0; round < drainRounds; ) {
     const before = meter.bytes;
-    // Timers fire before the poll phase: without one more turn, a process that was not scheduled for a while
-    // would take its own delay for silence and lose what waits in the pipe.
-    if (await Promise.race([closed, sleep(DRAIN_IDLE_MS).then(() => turn(false))])) return;
+    // Timers fire before the poll phase. If this process was not scheduled for a while, the timer fires before pending
+    // output is read. Wait one more turn; otherwise that output is lost.
+    if (await Promise.race([closed, sleep(drainIdleMs).then(() => turn(false))])) return;
     if (blocked) continue;
     if (meter.bytes === before || meter.bytes > limit) return;
     round += 1;
@@ -162,7 +161,7 @@ function writeOne(target, append, mode, bytes) {
   const file = inside(target);
   if (!append) mkdirSync(path.dirname(file), { recursive: true });
   const how = append ? constants.O_APPEND : constants.O_TRUNC;
-  // O_NONBLOCK: a fifo in the place of the file must answer, not hang.
+  // O_NONBLOCK: opening a FIFO must fail, not hang.
   const handle = openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_NONBLOCK | how, mode);
   try {
     if (!fstatSync(handle).isFile()) throw coded("EINVAL", `not a regular file: ${target}`);
@@ -185,7 +184,7 @@ function openForRead({ path: target }) {
 
 function read({ handle, length }) {
   const buffer = Buffer.allocUnsafe(length);
-  // The kernel's own files come in shorter pieces than were asked for.
+  // Files in /proc and /sys return short reads.
   for (let filled = 0; ; ) {
     const bytesRead = readSync(handle, buffer, filled, length - filled);
     filled += bytesRead;
@@ -197,7 +196,7 @@ function close({ handle }) {
   closeSync(handle);
 }
 
-// In a namespace every path is inside. Without one, a symlink must not lead the API out of the directory.
+// In a namespace every path is inside. Without one, a symlink must not lead out of the directory.
 function inside(target) {
   const absolute = path.posix.resolve("/vercel/sandbox", target);
   if (!root) return absolute;
@@ -205,7 +204,7 @@ function inside(target) {
   for (let existing = mapped; ; existing = path.dirname(existing)) {
     const real = unlessAbsent(realpathSync.native, existing);
     if (real === undefined) {
-      // A link to what is not there yet: opening it would make the file it leads to.
+      // A dangling symlink: opening it would create its target.
       if (unlessAbsent(lstatSync, existing)?.isSymbolicLink()) break;
       continue;
     }
@@ -215,9 +214,9 @@ function inside(target) {
   throw coded("EACCES", `outside the sandbox: ${target}`);
 }
 
-function unlessAbsent(ask, target) {
+function unlessAbsent(read, target) {
   try {
-    return ask(target);
+    return read(target);
   } catch (error) {
     if (error.code === "ENOENT") return undefined;
     throw error;

@@ -1,2 +1,0 @@
-export { createFollower, parseCursor, readEvents, readOutput } from "@concierge/core/events";
-export { sendEvents } from "./event-stream.ts";

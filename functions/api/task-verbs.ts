@@ -1,1 +1,0 @@
-export { continueTask, start, stop } from "@concierge/core/verbs";

@@ -1,0 +1,3 @@
+#!/usr/bin/env node
+const { main } = await import("../packages.ts");
+await main();

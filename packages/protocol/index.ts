@@ -1,0 +1,4 @@
+export * from "./launch.ts";
+export * from "./limits.ts";
+export * from "./messages.ts";
+export * from "./sandbox.ts";

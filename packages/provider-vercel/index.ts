@@ -1,0 +1,1 @@
+export { createVercelProvider, type ProviderOptions } from "./vercel.ts";

@@ -1,0 +1,33 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { generate, scriptsFile } from "./generate.ts";
+
+const { dirname } = import.meta;
+const canCheck = hasShellcheck();
+
+describe("the shell scripts", () => {
+  it("equal their copy in scripts.ts (if not: npm run shell)", () => {
+    expect(readFileSync(scriptsFile, "utf8")).toBe(generate());
+  });
+
+  it.runIf(canCheck)("pass shellcheck", () => {
+    const files = readdirSync(dirname).filter((name) => name.endsWith(".sh"));
+    expect(files).toHaveLength(3);
+    const { stdout, status } = spawnSync("shellcheck", ["-x", ...files], { cwd: dirname, encoding: "utf8" });
+    expect(stdout).toBe("");
+    expect(status).toBe(0);
+  });
+});
+
+function hasShellcheck(): boolean {
+  try {
+    execFileSync("shellcheck", ["--version"], { stdio: "ignore" });
+    return true;
+  } catch {
+    const line = "SHELLCHECK IS MISSING: the scripts of packages/provider-vercel/shell ARE NOT CHECKED";
+    if (process.env.CI) throw new Error(line);
+    console.error(line);
+    return false;
+  }
+}

@@ -1,0 +1,66 @@
+import { SendMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
+import type { Timers, WorkQueue } from "@concierge/core";
+
+const delayMaxSeconds = 900;
+const requestIdAttribute = "requestId";
+
+interface SenderOptions {
+  client: SQSClient;
+  /** The id of the current request. It is sent with each message, so that logs can be correlated. */
+  requestId?: () => string | undefined;
+}
+
+interface QueueOptions extends SenderOptions {
+  queueUrl: string;
+}
+
+interface WorkQueueOptions extends QueueOptions {
+  /** Webhooks have their own queue, so that a receiver that hangs does not block workers. */
+  webhookQueueUrl: string;
+}
+
+/** The `WorkQueue` on SQS. Reads only the URL of the queue it sends to, because a function may not know the others. */
+export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
+  return {
+    send: (message, delayMs = 0) => {
+      const queueUrl = message.kind === "webhook" ? options.webhookQueueUrl : options.queueUrl;
+      return send(options, queueUrl, message, delayMs);
+    },
+  };
+}
+
+/** `Timers` on SQS. A timer beyond the queue's longest delay arrives early; its handler arms it again. */
+export function createTimers(options: QueueOptions): Timers {
+  return { arm: (timer, delayMs) => send(options, options.queueUrl, timer, delayMs) };
+}
+
+/** The request id of a received message. */
+export function requestIdOf(record: {
+  messageAttributes: Readonly<Record<string, { stringValue?: string | undefined }>>;
+}): string | undefined {
+  return record.messageAttributes[requestIdAttribute]?.stringValue;
+}
+
+async function send(
+  { client, requestId }: SenderOptions,
+  queueUrl: string,
+  message: object,
+  delayMs: number,
+): Promise<void> {
+  // SQS delays by whole seconds. Rounded up, so that no message arrives early.
+  const seconds = Math.max(Math.ceil(delayMs / 1000), 0);
+  await client.send(
+    new SendMessageCommand({
+      QueueUrl: queueUrl,
+      MessageBody: JSON.stringify(message),
+      DelaySeconds: Math.min(seconds, delayMaxSeconds),
+      ...attributesOf(requestId?.()),
+    }),
+  );
+}
+
+/** An attribute beside the body, so that message schemas do not contain it. */
+function attributesOf(requestId: string | undefined) {
+  if (!requestId) return {};
+  return { MessageAttributes: { [requestIdAttribute]: { DataType: "String", StringValue: requestId } } };
+}
