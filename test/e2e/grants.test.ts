@@ -86,12 +86,12 @@ describe("without one action", () => {
       { mayBeRefused: true },
     );
     await refused(concierge, refusal("Reaper", "dynamodb:Query"));
-    await expect.poll(() => sweptInPart(concierge), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => failsInPart(concierge), { timeout: 20_000 }).toBe(true);
   });
 });
 
 /** Every pass reports what failed. */
-function sweptInPart({ log }: Concierge): boolean {
-  const sweeps = log.filter((line) => line.includes('"message":"reaper pass finished"'));
-  return sweeps.length > 0 && sweeps.every((line) => /"failures":\["/.test(line));
+function failsInPart({ log }: Concierge): boolean {
+  const passes = log.filter((line) => line.includes('"message":"reaper pass finished"'));
+  return passes.length > 0 && passes.every((line) => /"failures":\["/.test(line));
 }

@@ -11,6 +11,12 @@ describe("the shell scripts", () => {
     expect(readFileSync(scriptsFile, "utf8")).toBe(generate());
   });
 
+  it("filter processes by the variable that the local API's unisolated mode sets", () => {
+    const [, name = "?"] = /\$(\w+_MARK)"/.exec(readFileSync(`${dirname}/common.sh`, "utf8")) ?? [];
+    const plain = readFileSync(`${dirname}/../../vercel-sandbox-local/isolation/plain.ts`, "utf8");
+    expect(plain).toContain(`"${name}"`);
+  });
+
   it.runIf(canCheck)("pass shellcheck", () => {
     const files = readdirSync(dirname).filter((name) => name.endsWith(".sh"));
     expect(files).toHaveLength(3);

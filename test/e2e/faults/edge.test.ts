@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { firewall, startHostileEdge } from "../../testing/hostile-edge.ts";
 import { alive } from "../../testing/processes.ts";
 import { type Concierge, startConcierge } from "../../testing/stack.ts";
-import { createUsers, each, expectSweepsFinished, expectUsable, startOthers } from "./load.ts";
+import { createUsers, each, expectPassesFinished, expectUsable, startOthers } from "./load.ts";
 
 let concierge: Concierge;
 let edge: Awaited<ReturnType<typeof startHostileEdge>>;
@@ -53,7 +53,7 @@ it("an edge that refuses one user's runners: others' tasks run, hers work on, an
     expect(await alice.ended(id)).toMatchObject({ status: "succeeded", error: null });
     expect((await alice.output(id)).toString()).toBe("line 1\nline 2\nline 3\nend\n");
   }
-  expectSweepsFinished(concierge, { atLeast: 5 });
+  expectPassesFinished(concierge, { atLeast: 5 });
   await expectUsable(
     alice,
     late.map(({ id }) => id),

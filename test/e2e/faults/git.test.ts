@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type GitServer, startGitServer } from "../../testing/git-server.ts";
 import { type Concierge, startConcierge } from "../../testing/stack.ts";
-import { createUsers, each, expectSweepsFinished, startOthers } from "./load.ts";
+import { createUsers, each, expectPassesFinished, startOthers } from "./load.ts";
 
 let concierge: Concierge;
 /** One remote for Alice, one for everybody else. */
@@ -58,5 +58,5 @@ it("a remote that answers 500 for one user: others' pushes arrive, and hers end 
     expect(task.result).toMatchObject({ pushed: false, commit: expect.any(String) });
   }
   expect(hers.pushes).toEqual([]);
-  expectSweepsFinished(concierge, { atLeast: 5 });
+  expectPassesFinished(concierge, { atLeast: 5 });
 }, 180_000);

@@ -54,23 +54,23 @@ export async function startOthers(
  */
 const unaffectedMs = 90_000;
 
-export interface Sweep {
+export interface Pass {
   complete: boolean;
   durationMs: number;
   failures: string[];
 }
 
 /** The reaper passes that finished. */
-export function sweeps({ log }: Concierge): Sweep[] {
+export function passes({ log }: Concierge): Pass[] {
   return log
     .filter((line) => line.includes('"message":"reaper pass finished"'))
-    .map((line) => (JSON.parse(line.slice(line.indexOf("{"))) as { report: Sweep }).report);
+    .map((line) => (JSON.parse(line.slice(line.indexOf("{"))) as { report: Pass }).report);
 }
 
 /** No pass was killed by its function's time limit, and passes continued. */
-export function expectSweepsFinished(concierge: Concierge, { atLeast }: { atLeast: number }): void {
+export function expectPassesFinished(concierge: Concierge, { atLeast }: { atLeast: number }): void {
   expect(concierge.log.filter((line) => line.includes("timed out after"))).toEqual([]);
-  const done = sweeps(concierge);
+  const done = passes(concierge);
   expect(done.length).toBeGreaterThanOrEqual(atLeast);
   expect(done.filter(({ complete }) => !complete)).toEqual([]);
 }

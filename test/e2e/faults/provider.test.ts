@@ -6,10 +6,10 @@ import { type Concierge, startConcierge } from "../../testing/stack.ts";
 import {
   createUsers,
   each,
-  expectSweepsFinished,
+  expectPassesFinished,
   expectUsable,
   startOthers,
-  sweeps,
+  passes,
   withTimeouts,
 } from "./load.ts";
 
@@ -48,8 +48,8 @@ it("a provider that never answers about one user's sandboxes: others' tasks run,
   for (const { id } of waiting)
     expect(await alice.ended(id)).toMatchObject({ status: "timed_out", sandbox: null });
   for (const { id } of running) await alice.until(id, ({ status }) => status === "stopping");
-  const sweepsBefore = sweeps(concierge).length;
-  await expect.poll(() => sweeps(concierge).length, { timeout: 30_000 }).toBeGreaterThan(sweepsBefore + 1);
+  const passesBefore = passes(concierge).length;
+  await expect.poll(() => passes(concierge).length, { timeout: 30_000 }).toBeGreaterThan(passesBefore + 1);
   expect(alive(marked).length).toBeGreaterThanOrEqual(running.length);
   for (const { id } of running) expect((await alice.get(id)).status).toBe("stopping");
 
@@ -59,7 +59,7 @@ it("a provider that never answers about one user's sandboxes: others' tasks run,
     expect(await alice.ended(id, 60_000)).toMatchObject({ error: { code } });
   }
   expect(alive(marked)).toEqual([]);
-  expectSweepsFinished(concierge, { atLeast: 5 });
+  expectPassesFinished(concierge, { atLeast: 5 });
   await expectUsable(
     alice,
     [...running, ...waiting].map(({ id }) => id),

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { startBlackHole } from "../../testing/black-hole.ts";
 import { type Concierge, startConcierge } from "../../testing/stack.ts";
-import { createUsers, each, expectSweepsFinished, startOthers } from "./load.ts";
+import { createUsers, each, expectPassesFinished, startOthers } from "./load.ts";
 
 let concierge: Concierge;
 beforeAll(async () => {
@@ -30,7 +30,7 @@ it("one user's webhooks hang: her turns end normally, and the others' webhooks a
   await expect.poll(() => blackHole.taken(), { timeout: 45_000 }).toBeGreaterThan(hers.length);
   await alice.continue(hers[0]?.id ?? "", "echo on");
   expect(await alice.ended(hers[0]?.id ?? "")).toMatchObject({ status: "succeeded", turn: 2 });
-  expectSweepsFinished(concierge, { atLeast: 5 });
+  expectPassesFinished(concierge, { atLeast: 5 });
 }, 180_000);
 
 /** Answers correctly and remembers each reported end once. */
