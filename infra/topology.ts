@@ -308,7 +308,7 @@ export const topology = {
       environment: [...common, ...provider],
       secrets: ["SealingKey"],
       grants: [
-        { on: "Table", actions: readAndChange },
+        { on: "Table", actions: [...readAndChange, "dynamodb:Query"] },
         { on: "WorkQueue", actions: send },
         { on: "TimerQueue", actions: [...receive, ...send] },
         { on: "WebhookQueue", actions: send },

@@ -63,6 +63,7 @@ export interface TaskChange {
     | "prompt"
     | "aliveAt"
     | "reaped"
+    | "maybeLaunched"
   )[];
   phase?: Phase;
   notice?: Notice;

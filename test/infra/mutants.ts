@@ -21,12 +21,12 @@ export const mutants: readonly Mutant[] = [
     foundBy: "roles may do exactly what the topology grants",
   },
   {
-    mistake: "the timer may query",
+    mistake: "the timer may put items",
     stage: "dev",
     mutation: {
       file: "infra/topology.ts",
-      from: '{ on: "Table", actions: readAndChange },\n        { on: "WorkQueue", actions: send },',
-      to: '{ on: "Table", actions: [...readAndChange, "dynamodb:Query"] },\n        { on: "WorkQueue", actions: send },',
+      from: '{ on: "Table", actions: [...readAndChange, "dynamodb:Query"] },',
+      to: '{ on: "Table", actions: [...readAndChange, "dynamodb:Query", "dynamodb:PutItem"] },',
     },
     foundBy: "roles may do exactly what the topology grants",
   },

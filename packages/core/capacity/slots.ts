@@ -141,16 +141,17 @@ export async function findIdle(
   return undefined;
 }
 
-/** Removes a session's earlier sandboxes that may still exist. */
+/** Removes a session's earlier sandboxes that may still exist. With `keepSlots` the audit deletes their slots later. */
 export async function removeLeftovers(
   { store, provider, clock }: Pick<AcquireDeps, "store" | "provider" | "clock">,
   { userId, key: sessionKey, sandbox: before }: Pick<Session, "userId" | "key" | "sandbox">,
   { name, epoch }: { name: string; epoch: number },
-  options = { keepSnapshots: false },
+  { keepSnapshots = false, keepSlots = false } = {},
 ): Promise<void> {
   const wasMade = before?.state === "creating" ? undefined : before?.name;
   for (const slot of leftovers(await store.listSlots(), { userId, sessionKey }, name, epoch)) {
-    await provider.remove(slot.name, options);
+    await provider.remove(slot.name, { keepSnapshots });
+    if (keepSlots) continue;
     // The create of a young sandbox may still be under way. Its slot stays, so that the audit removes the sandbox
     // later.
     if (slot.name === wasMade || isOld(slot, clock.now())) await store.deleteSlot(slot.name);

@@ -115,6 +115,7 @@ function nextTurn(
       "usage",
       "aliveAt",
       "reaped",
+      "maybeLaunched",
     ],
   } satisfies TaskChange;
   return { change, deadlineAt };

@@ -104,9 +104,12 @@ async function fenceWorker(deps: SandboxDeps, task: Task): Promise<SandboxRef | 
 
     // An earlier worker may have launched this turn in a sandbox that the session has given up since; only its slot
     // still names it. Remove that sandbox too; otherwise the turn is called dead while it runs there.
-    const { item } = fenced;
-    const current = { name: item.sandbox?.name ?? "", epoch: item.epoch };
-    await removeLeftovers(deps, item, current, { keepSnapshots: item.snapshotId !== undefined });
+    if (task.maybeLaunched) {
+      const { item } = fenced;
+      const current = { name: item.sandbox?.name ?? "", epoch: item.epoch };
+      const keepSnapshots = item.snapshotId !== undefined;
+      await removeLeftovers(deps, item, current, { keepSnapshots, keepSlots: true });
+    }
     if (sandbox?.state === "ready") return { name: sandbox.name, sessionId: sandbox.sessionId };
     if (sandbox) await provider.remove(sandbox.name);
     return undefined;

@@ -37,8 +37,6 @@ interface Provisioning {
   task: Task;
   /** The deadline timer may not be armed yet: this is the first worker, or it takes over from a dead one. */
   isFirst: boolean;
-  /** An earlier worker had this turn and may have launched it. */
-  isTakenOver: boolean;
   claimId: string;
   /** How many attempts were made before. */
   attempt: number;
@@ -51,7 +49,7 @@ async function acquireAndLaunch(
   provisioning: Provisioning,
   progress: Progress,
 ): Promise<void> {
-  const { task, claimId, isFirst, isTakenOver } = provisioning;
+  const { task, claimId, isFirst } = provisioning;
   const { id: taskId, turn, userId, sessionKey, deadlineAt } = task;
   await using _renewal = renewClaim(deps, task, claimId);
   const deadline = { kind: "deadline", taskId, turn } as const;
@@ -82,7 +80,7 @@ async function acquireAndLaunch(
   await armed;
   // An earlier worker may have launched this turn in a sandbox that the session has given up since. Remove that sandbox
   // before this launch; otherwise a stop looks only in the new one and calls the turn dead while it runs in the old.
-  if (isTakenOver) {
+  if (task.maybeLaunched) {
     const session = { userId, key: sessionKey };
     const keepSnapshots = acquired.replaced?.kept ?? false;
     await removeLeftovers(
@@ -101,21 +99,21 @@ async function claim(
   taskId: string,
   turn: number,
   claimId: string,
-): Promise<Pick<Provisioning, "task" | "isFirst" | "isTakenOver"> | undefined> {
+): Promise<Pick<Provisioning, "task" | "isFirst"> | undefined> {
   const { store, clock, work } = deps;
   const now = clock.now();
   const state = { status: "provisioning", claim: { id: claimId, until: now + claimMs } } as const;
   const set = { state, dueAt: now + claimMs };
   const phase = { turn, status: "provisioning", at: now, by: "worker" } as const;
   const claimed = await store.changeTask(taskId, when.queued(turn), { set, phase });
-  if (claimed.won) return { task: claimed.item, isFirst: true, isTakenOver: false };
+  if (claimed.won) return { task: claimed.item, isFirst: true };
 
   const verdict = decideClaim(claimed.item, turn, claimId, now);
   switch (verdict.kind) {
     case "nothing":
       return undefined;
     case "mine":
-      return claimed.item && { task: claimed.item, isFirst: true, isTakenOver: false };
+      return claimed.item && { task: claimed.item, isFirst: true };
     case "wait":
       await work.send({ kind: "provision", taskId, turn }, verdict.ms);
       return undefined;
@@ -123,8 +121,10 @@ async function claim(
       // A retry adds no phase: a turn that waits for hours would grow its item without bound.
       const isNoted = !verdict.isRetry && takeOversOf(claimed.item) < takeOversKept;
       const noted = isNoted ? { phase: { ...phase, note: "taken over from a worker that died" } } : {};
-      const taken = await store.changeTask(taskId, when.claimRanOut(turn, now), { set, ...noted });
-      return taken.won ? { task: taken.item, isFirst: !verdict.isRetry, isTakenOver: true } : undefined;
+      const afterDeath = verdict.isRetry ? {} : { maybeLaunched: true };
+      const change = { set: { ...set, ...afterDeath }, ...noted };
+      const taken = await store.changeTask(taskId, when.claimRanOut(turn, now), change);
+      return taken.won ? { task: taken.item, isFirst: !verdict.isRetry } : undefined;
     }
   }
 }
@@ -198,6 +198,7 @@ async function recover(
     set: {
       state: { status: "provisioning", claim: { id: givenBack, until } },
       dueAt: until + delayMs + claimMs,
+      ...(acquired && { maybeLaunched: true }),
     },
   });
   await work.send({ kind: "provision", taskId, turn, attempt: attempt + 1 }, delayMs);

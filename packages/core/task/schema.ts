@@ -213,6 +213,8 @@ export const taskSchema = z.lazy(() =>
     cloneNonce: z.optional(textOf(128)),
     turn: z.int().check(z.positive()),
     state: stateSchema,
+    /** An earlier worker of this turn failed or died after it may have launched it. */
+    maybeLaunched: z.optional(z.boolean()),
     sandbox: z.optional(sandboxUseSchema),
     createdAt: time,
     deadlineAt: time,

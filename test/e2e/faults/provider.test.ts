@@ -8,8 +8,8 @@ import {
   each,
   expectPassesFinished,
   expectUsable,
-  startOthers,
   passes,
+  startOthers,
   withTimeouts,
 } from "./load.ts";
 
