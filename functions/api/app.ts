@@ -24,7 +24,7 @@ const groups: readonly Group[] = [
   { prefixes: ["/v1/sessions"], load: async () => (await import("./routes/sessions.ts")).registerSessions },
   { prefixes: ["/v1/runner"], load: async () => (await import("./routes/runner.ts")).registerRunner },
   { prefixes: ["/v1/webhooks"], load: async () => (await import("./routes/webhooks.ts")).registerWebhooks },
-  { prefixes: ["/v1/keys"], load: async () => (await import("./routes/keys.ts")).registerKeys },
+  { prefixes: ["/v1/keys", "/v1/me"], load: async () => (await import("./routes/keys.ts")).registerKeys },
   {
     prefixes: ["/v1/flags", "/v1/reap"],
     load: async () => (await import("./routes/admin.ts")).registerAdmin,

@@ -1,4 +1,4 @@
-import { type Deps, isTerminal, type Task } from "@concierge/core";
+import { type Caller, type Deps, isStillValid, isTerminal, type Task } from "@concierge/core";
 import { formatCursor, parseCursor } from "@concierge/core/events/cursor";
 import type { Follow } from "@concierge/core/events/follow";
 import { readEvents } from "@concierge/core/events/read";
@@ -8,6 +8,8 @@ import type { Env } from "./env.ts";
 
 /** Interval of comments, which keep proxies from closing an idle connection. */
 const keepOpenMs = 15_000;
+/** How soon a stream notices that its key was revoked. */
+const keyCheckMs = 5_000;
 /** How soon a disconnected client reconnects. */
 const reconnectMs = 500;
 /**
@@ -44,7 +46,7 @@ export async function sendEvents(
     out.onAbort(() => ending.abort());
     // A reader that does not read must not keep the stream open past its end.
     const write = (text: string) => Promise.race([out.write(text), ended]);
-    void keepOpen(deps, ending, () => void out.write(": still here\n\n"));
+    void keepOpen(deps, c.get("caller"), ending, () => void out.write(": still here\n\n"));
     try {
       await write(`retry: ${reconnectMs}\n: connected\n\n`);
       for await (const { items } of events) {
@@ -60,12 +62,25 @@ export async function sendEvents(
   });
 }
 
-/** Sends comments until the stream ends, and ends it after `streamMaxMs`. */
-async function keepOpen({ clock }: Deps, ending: AbortController, comment: () => void): Promise<void> {
+/** Sends comments until the stream ends. Ends it after `streamMaxMs`, or when the caller's key is no longer valid. */
+async function keepOpen(
+  deps: Deps,
+  caller: Caller,
+  ending: AbortController,
+  comment: () => void,
+): Promise<void> {
+  const { clock } = deps;
   const endsAt = clock.now() + streamMaxMs;
+  let commentAt = clock.now() + keepOpenMs;
   while (!ending.signal.aborted) {
-    await clock.sleep(Math.min(keepOpenMs, endsAt - clock.now()), ending.signal);
-    if (clock.now() >= endsAt) ending.abort();
-    else if (!ending.signal.aborted) comment();
+    await clock.sleep(Math.min(keyCheckMs, endsAt - clock.now()), ending.signal);
+    if (ending.signal.aborted) return;
+    // If the table does not answer, the next check decides.
+    const isValid = await isStillValid(deps, caller).catch(() => true);
+    if (!isValid || clock.now() >= endsAt) ending.abort();
+    else if (clock.now() >= commentAt) {
+      comment();
+      commentAt = clock.now() + keepOpenMs;
+    }
   }
 }

@@ -190,3 +190,20 @@ describe("GET output", () => {
     await expect(response.text()).rejects.toThrow("the table is down");
   });
 });
+
+it("a stream ends within seconds after its key was revoked", async () => {
+  const { api } = driver;
+  const { id, key } = (await api.request("POST", "/v1/keys", { body: { userId: "bob" } })).json;
+  const { json: task } = await api.request("POST", "/v1/tasks", { key, body: { prompt: "sleep 600" } });
+  const pass = stopTheClock();
+  const stream = listen(
+    await api.app.request(`/v1/tasks/${task.id}/events`, {
+      headers: { authorization: `Bearer ${key}`, ...asStream },
+    }),
+  );
+  await pass(6_000);
+  expect(stream.hasEnded).toBe(false);
+  await api.request("DELETE", `/v1/keys/${id}`);
+  await pass(6_000);
+  expect(stream.hasEnded).toBe(true);
+});

@@ -38,8 +38,8 @@ export {
 export { allFlags, createFlagReader, type FlagReader, isOnFor, putFlags, withFlags } from "./flags/flags.ts";
 export { type AllFlags, allFlagsSchema, type Flags, flagNames, flagsRequestSchema } from "./flags/schema.ts";
 export { createId, sandboxName, sessionId } from "./ids.ts";
-export { authenticate, type Caller, createKey } from "./keys/keys.ts";
-export { type Key, keySchema } from "./keys/schema.ts";
+export { authenticate, type Caller, hasScope, isStillValid, missingScope } from "./keys/keys.ts";
+export { type Key, keySchema, type Scope, scopes } from "./keys/schema.ts";
 export * as limits from "./limits.ts";
 export { catalogue, type MetricDefinition } from "./metrics/catalogue.ts";
 export { metricNamespace, serviceOf } from "./metrics/naming.ts";

@@ -115,6 +115,13 @@ export const noticeDetailMaxBytes = 300;
 /** A prompt up to this size is part of the task's item; a longer one has its own item. */
 export const inlinePromptMaxBytes = 1024;
 
+export const keyNameMaxLength = 100;
+export const keysPerUserMax = 50;
+/** The last use of a key is recorded at most this often. */
+export const keyUseEveryMs = 10 * minute;
+/** How long a rotated key may still be accepted. */
+export const keyOverlapMaxMs = 30 * day;
+
 export const taskRetentionMs = 30 * day;
 export const sessionRetentionMs = 30 * day;
 export const idempotencyMs = day;

@@ -204,7 +204,10 @@ export interface Store {
 
   getKey(id: string): Promise<Key | undefined>;
   createKey(key: Key): Promise<Outcome<Key>>;
-  listKeys(options: { limit: number; after?: string }): Promise<Page<Key>>;
+  /** Newest first, of one user or of all. A filtered page may be short and still have a next one. */
+  listKeys(options: { limit: number; after?: string; userId?: string }): Promise<Page<Key>>;
+  /** False if the key does not exist. */
+  changeKey(id: string, set: Pick<Partial<Key>, "expiresAt" | "lastUsedAt">): Promise<boolean>;
   deleteKey(id: string): Promise<boolean>;
 
   /** The first caller wins the key. An expired record counts as none. */

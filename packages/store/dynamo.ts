@@ -4,6 +4,7 @@ import {
   type Flags,
   type IdempotencyRecord,
   isUnclaimed,
+  type Key,
   type Outcome,
   type PromptPosition,
   type Store,
@@ -54,6 +55,8 @@ import type { UpdateParts } from "./update.ts";
 
 /** More than any configured pool. */
 const warmMax = 1000;
+
+const keyPagesMax = 20;
 
 /** The `Store` on one DynamoDB table. A lost condition is an outcome, not an error. */
 export function createDynamoStore(options: {
@@ -290,10 +293,27 @@ export function createDynamoStore(options: {
       return mapOutcome(await table.put({ ...keyItem(key), ...keyOf.key(key.id) }, isAbsent), readKey);
     },
 
-    async listKeys({ limit, after }) {
-      const from = after === undefined ? {} : { after: { ...keyOf.key(after), ownedAt: after } };
-      const page = await table.listOwned(ownerOf.keys, { limit, ...from });
-      return { items: page.items.map(readKey), next: page.next };
+    async listKeys({ limit, after, userId }) {
+      const items: Key[] = [];
+      let next = after;
+      // The index does not have the user, so one user's keys are filtered here, in a bounded number of requests.
+      for (let pages = 0; pages < keyPagesMax; pages++) {
+        const from = next === undefined ? {} : { after: { ...keyOf.key(next), ownedAt: next } };
+        const page = await table.listOwned(ownerOf.keys, { limit, ...from });
+        const found = page.items.map(readKey).filter((key) => userId === undefined || key.userId === userId);
+        const left = limit - items.length;
+        items.push(...found.slice(0, left));
+        if (found.length > left) return { items, next: items.at(-1)?.id };
+        next = page.next;
+        if (next === undefined || items.length === limit) break;
+      }
+      return { items, next };
+    },
+
+    async changeKey(id, set) {
+      const ttl = set.expiresAt === undefined ? {} : { ttl: ttlOf(set.expiresAt) };
+      const outcome = await table.update(keyOf.key(id), { set: { ...set, ...ttl } }, isThere);
+      return outcome.won;
     },
 
     async deleteKey(id) {

@@ -73,7 +73,14 @@ export function taskItem(task: Task): Item {
 }
 
 export function keyItem(key: Key): Item {
-  return { ...key, ...keyOf.key(key.id), owner: ownerOf.keys, ownedAt: key.id };
+  const { expiresAt } = key;
+  const listed = { owner: ownerOf.keys, ownedAt: key.id };
+  return {
+    ...key,
+    ...keyOf.key(key.id),
+    ...listed,
+    ...(expiresAt !== undefined && { ttl: ttlOf(expiresAt) }),
+  };
 }
 
 export function recordItem(taskId: string, record: EventRecord, expiresAt: number): Item {

@@ -244,8 +244,15 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       return won(key);
     },
 
-    async listKeys({ limit, after }) {
-      return pageOf([...keys.values()], limit, after);
+    async listKeys({ limit, after, userId }) {
+      const listed = [...keys.values()].filter((key) => userId === undefined || key.userId === userId);
+      return pageOf(listed, limit, after);
+    },
+
+    async changeKey(id, set) {
+      const key = keys.get(id);
+      if (key) keys.set(id, { ...key, ...set });
+      return key !== undefined;
     },
 
     async deleteKey(id) {

@@ -1,4 +1,4 @@
-import { AppError, type ErrorCode } from "@concierge/core";
+import { AppError, type ErrorCode, hasScope, missingScope, type Scope } from "@concierge/core";
 import type { Handler, MiddlewareHandler, TypedResponse } from "hono";
 import { TrieRouter } from "hono/router/trie-router";
 import { Hono } from "hono/tiny";
@@ -36,6 +36,8 @@ export interface Route {
   readonly description?: string;
   readonly tags?: readonly string[];
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
+  /** The scope that the caller's key must have. */
+  readonly scope?: Scope;
   /** Leaves the route out of the document. */
   readonly hide?: boolean;
   readonly request?: {
@@ -88,7 +90,7 @@ export class DocumentedRouter extends Hono<Env> {
     handler: Handler<Env, string, Parsed<R>, Answers<R> | Promise<Answers<R>>>,
   ): void {
     if (!route.hide) this.documented.push(route);
-    this.on([route.method], [routingPath(route.path)], ...parsers(route), handler);
+    this.on([route.method], [routingPath(route.path)], ...scopeCheck(route), ...parsers(route), handler);
   }
 }
 
@@ -105,7 +107,7 @@ export function json<T extends Schema>(schema: T, description: string) {
 export const security = [{ key: [] }];
 
 /** All error codes of a route: its own, and those that follow from its method and its schemas. */
-export function refusalsOf({ method, request = {}, security, refuses = [] }: Route): ErrorCode[] {
+export function refusalsOf({ method, request = {}, security, scope, refuses = [] }: Route): ErrorCode[] {
   const { params, query, headers } = request;
   const mayHaveBody = method !== "get";
   const isParsed = params || query || headers || takesBody(method);
@@ -114,6 +116,7 @@ export function refusalsOf({ method, request = {}, security, refuses = [] }: Rou
     ...(takesBody(method) ? (["invalid_json", "unsupported_media_type"] as const) : []),
     ...(mayHaveBody ? (["payload_too_large"] as const) : []),
     ...(security ? (["unauthorized"] as const) : []),
+    ...(scope ? (["missing_scope"] as const) : []),
     ...(params ? (["not_found"] as const) : []),
     ...refuses,
     "method_not_allowed",
@@ -128,6 +131,16 @@ function takesBody(method: Route["method"]): boolean {
 
 function routingPath(path: string): string {
   return path.replaceAll(/\/{(.+?)}/g, "/:$1");
+}
+
+function scopeCheck({ scope }: Route): MiddlewareHandler<Env>[] {
+  if (scope === undefined) return [];
+  return [
+    async (c, next) => {
+      if (!hasScope(c.get("caller"), scope)) throw missingScope(scope);
+      return await next();
+    },
+  ];
 }
 
 function parsers({ method, request = {} }: Route): MiddlewareHandler[] {

@@ -1,7 +1,6 @@
 import { allFlagsSchema, type EndingDeps, flagsRequestSchema, putFlags, withFlags } from "@concierge/core";
 import { reap, reapReportSchema } from "@concierge/core/reaper/reap";
 import * as z from "zod/mini";
-import { requireAdmin } from "../middleware/admin.ts";
 import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 
 const common = { security, tags: ["admin"] };
@@ -13,37 +12,34 @@ const getFlags = createRoute({
   ...common,
   method: "get",
   path: "/v1/flags",
+  scope: "admin",
   summary: "Get all flags",
   responses: { 200: json(allFlagsSchema, "Every flag: on, off, or a percentage of users") },
-  refuses: ["forbidden"],
 });
 
 const changeFlags = createRoute({
   ...common,
   method: "put",
   path: "/v1/flags",
+  scope: "admin",
   summary: "Change flags: on, off, or a percentage of users; effective within ten seconds",
   request: { body: { required: true, ...json(flagsRequestSchema, "The flags to change") } },
   responses: { 200: json(allFlagsSchema, "All flags") },
-  refuses: ["forbidden"],
 });
 
 const runReaper = createRoute({
   ...common,
   method: "post",
   path: "/v1/reap",
+  scope: "admin",
   summary: "Run a reaper pass now, or report what it would do",
   request: {
     body: { required: false, ...json(z.strictObject({ dryRun: z.optional(z.boolean()) }), "Options") },
   },
   responses: { 200: json(reapReportSchema, "What the pass did") },
-  refuses: ["forbidden"],
 });
 
 export function registerAdmin(app: DocumentedRouter, deps: EndingDeps): void {
-  app.use("/v1/flags", requireAdmin);
-  app.use("/v1/reap", requireAdmin);
-
   const flags = async () => withFlags(deps.config.flags, await deps.store.getFlags());
   app.openapi(getFlags, async (c) => c.json(await flags(), 200));
 

@@ -1,84 +1,170 @@
-import { AppError, createKey, type Deps, type Key } from "@concierge/core";
+import { type Deps, type Key, limits, scopes } from "@concierge/core";
+import { createKey, revokeKey, rotateKey, scopesOf } from "@concierge/core/keys/keys";
 import * as z from "zod/mini";
-import { requireAdmin } from "../middleware/admin.ts";
 import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
 
+const scopeSchema = z.enum(scopes);
+const nullableTime = z.nullable(z.iso.datetime());
+
 const keyViewSchema = z
-  .object({ id: z.string(), userId: z.string(), admin: z.boolean(), createdAt: z.iso.datetime() })
+  .object({
+    id: z.string(),
+    userId: z.string(),
+    admin: z.boolean(),
+    name: z.nullable(z.string()),
+    scopes: z.array(scopeSchema),
+    createdAt: z.iso.datetime(),
+    expiresAt: nullableTime,
+    lastUsedAt: nullableTime,
+  })
   .register(z.globalRegistry, { id: "Key" });
 
 const keyRequestSchema = z
   .strictObject({
-    userId: z
-      .string()
-      .check(z.regex(/^[A-Za-z0-9._@-]{1,64}$/, { error: "must be 1 to 64 of A-Z, a-z, 0-9 and . _ @ -" })),
+    name: z.optional(z.string().check(z.minLength(1), z.maxLength(limits.keyNameMaxLength))),
+    scopes: z.optional(z.array(scopeSchema).check(z.minLength(1), z.maxLength(scopes.length))),
+    expiresAt: z.optional(z.iso.datetime()),
+    userId: z.optional(
+      z
+        .string()
+        .check(z.regex(/^[A-Za-z0-9._@-]{1,64}$/, { error: "must be 1 to 64 of A-Z, a-z, 0-9 and . _ @ -" })),
+    ),
     admin: z.optional(z.boolean()),
   })
   .register(z.globalRegistry, { id: "KeyRequest" });
 
 const newKeySchema = z
-  .object({ id: z.string(), key: z.string() })
+  .object({ id: z.string(), key: z.string(), scopes: z.array(scopeSchema), expiresAt: nullableTime })
   .register(z.globalRegistry, { id: "NewKey" });
 
+const meSchema = z
+  .object({
+    userId: z.string(),
+    keyId: z.string(),
+    scopes: z.array(scopeSchema),
+    admin: z.boolean(),
+    limits: z.object({ maxSandboxes: z.int(), maxDurationMs: z.int(), maxKeys: z.int() }),
+  })
+  .register(z.globalRegistry, { id: "Me" });
+
 const common = { security, tags: ["keys"] };
+const params = z.object({ id: z.string() });
+
+const me = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/me",
+  summary: "Get the caller: user, key, scopes and limits",
+  responses: { 200: json(meSchema, "The caller") },
+});
 
 const create = createRoute({
   ...common,
   method: "post",
   path: "/v1/keys",
-  summary: "Create an API key for a user",
-  description: "The key is shown only in this answer; it is stored as a hash.",
-  request: { body: { required: true, ...json(keyRequestSchema, "The user") } },
-  responses: {
-    201: json(newKeySchema, "The new key"),
-  },
-  refuses: ["forbidden"],
+  scope: "keys",
+  summary: "Create an API key",
+  description:
+    "The key is shown only in this answer; it is stored as a hash. It never has more scopes than the caller. Only admins may set `userId` and `admin`.",
+  request: { body: { required: false, ...json(keyRequestSchema, "The key") } },
+  responses: { 201: json(newKeySchema, "The new key") },
+  refuses: ["forbidden", "key_limit"],
 });
 
 const list = createRoute({
   ...common,
   method: "get",
   path: "/v1/keys",
-  summary: "List API keys, newest first, without their secrets",
+  scope: "keys",
+  summary: "List your API keys, newest first, without their secrets; admins see all",
   request: { query: pageQuery },
-  responses: {
-    200: json(pageOf(keyViewSchema), "A page of keys"),
-  },
-  refuses: ["invalid_cursor", "forbidden"],
+  responses: { 200: json(pageOf(keyViewSchema), "A page of keys") },
+  refuses: ["invalid_cursor"],
 });
 
 const remove = createRoute({
   ...common,
   method: "delete",
   path: "/v1/keys/{id}",
+  scope: "keys",
   summary: "Revoke an API key",
-  request: { params: z.object({ id: z.string() }) },
+  request: { params },
   responses: { 204: { description: "The key is revoked" } },
-  refuses: ["forbidden"],
+});
+
+const rotate = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/keys/{id}/rotate",
+  scope: "keys",
+  summary: "Replace an API key; the old one is accepted for `overlapMs` more",
+  request: {
+    params,
+    body: {
+      required: false,
+      ...json(
+        z.strictObject({
+          overlapMs: z.optional(z.int().check(z.minimum(0), z.maximum(limits.keyOverlapMaxMs))),
+        }),
+        "How long both keys are accepted",
+      ),
+    },
+  },
+  responses: { 201: json(newKeySchema, "The new key") },
 });
 
 export function registerKeys(app: DocumentedRouter, deps: Deps): void {
-  app.use("/v1/keys/*", requireAdmin);
+  app.openapi(me, (c) => {
+    const { userId, keyId, scopes: own, admin } = c.get("caller");
+    const { poolMaxPerUser: maxSandboxes, sandboxMaxMs: maxDurationMs } = deps.config;
+    const ceilings = { maxSandboxes, maxDurationMs, maxKeys: limits.keysPerUserMax };
+    return c.json({ userId, keyId, scopes: [...own], admin, limits: ceilings }, 200);
+  });
 
   app.openapi(create, async (c) => {
-    const { userId, admin = false } = c.req.valid("json");
-    return c.json(await createKey(deps, { userId, admin }), 201);
+    const { expiresAt, ...request } = c.req.valid("json");
+    const until = expiresAt === undefined ? {} : { expiresAt: Date.parse(expiresAt) };
+    return c.json(viewNew(await createKey(deps, c.get("caller"), { ...request, ...until })), 201);
   });
 
   app.openapi(list, async (c) => {
     const { limit, cursor } = c.req.valid("query");
-    const { items, next } = await deps.store.listKeys({ limit, ...parseIdCursor(cursor, "key_") });
-    return c.json({ items: items.map(viewKey), cursor: next ?? null }, 200);
+    const { admin, userId } = c.get("caller");
+    const mine = admin ? {} : { userId };
+    const page = await deps.store.listKeys({ limit, ...mine, ...parseIdCursor(cursor, "key_") });
+    return c.json({ items: page.items.map(viewKey), cursor: page.next ?? null }, 200);
   });
 
   app.openapi(remove, async (c) => {
-    const found = await deps.store.deleteKey(c.req.valid("param").id);
-    if (!found) throw new AppError("not_found", "Key not found.");
+    await revokeKey(deps, c.get("caller"), c.req.valid("param").id);
     return c.body(null, 204);
+  });
+
+  app.openapi(rotate, async (c) => {
+    const { overlapMs = 0 } = c.req.valid("json");
+    return c.json(viewNew(await rotateKey(deps, c.get("caller"), c.req.valid("param").id, overlapMs)), 201);
   });
 }
 
-function viewKey({ id, userId, admin, createdAt }: Key): z.infer<typeof keyViewSchema> {
-  return { id, userId, admin, createdAt: new Date(createdAt).toISOString() };
+function viewNew({ id, key, scopes: granted, expiresAt }: Awaited<ReturnType<typeof createKey>>) {
+  return { id, key, scopes: [...granted], expiresAt: iso(expiresAt) };
+}
+
+function viewKey(key: Key): z.infer<typeof keyViewSchema> {
+  const { id, userId, admin, name = null, createdAt, expiresAt, lastUsedAt } = key;
+  return {
+    id,
+    userId,
+    admin,
+    name,
+    scopes: scopesOf(key),
+    createdAt: new Date(createdAt).toISOString(),
+    expiresAt: iso(expiresAt),
+    lastUsedAt: iso(lastUsedAt),
+  };
+}
+
+function iso(at: number | undefined): string | null {
+  return at === undefined ? null : new Date(at).toISOString();
 }

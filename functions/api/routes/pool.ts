@@ -3,7 +3,6 @@ import { getBaseSnapshot, requestBaseSnapshot } from "@concierge/core/base-snaps
 import { poolSchema, poolStats } from "@concierge/core/capacity/stats";
 import { readCosts } from "@concierge/core/usage/usage";
 import * as z from "zod/mini";
-import { requireAdmin } from "../middleware/admin.ts";
 import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 
 const common = { security, tags: ["pool"] };
@@ -12,6 +11,7 @@ const pool = createRoute({
   ...common,
   method: "get",
   path: "/v1/pool",
+  scope: "tasks:read",
   summary: "Get numbers about the sandbox pool",
   responses: { 200: json(poolSchema, "The pool") },
 });
@@ -20,6 +20,7 @@ const costs = createRoute({
   ...common,
   method: "get",
   path: "/v1/costs",
+  scope: "tasks:read",
   summary: "Get usage and costs per day",
   description:
     "Includes what one sandbox per message would have cost. Admins see all users. Without `from` and `to`: the last seven days.",
@@ -33,30 +34,27 @@ const costs = createRoute({
   responses: {
     200: json(costsSchema, "One entry per day, oldest first"),
   },
-  refuses: ["forbidden"],
 });
 
 const getBase = createRoute({
   ...common,
   method: "get",
   path: "/v1/snapshot",
+  scope: "admin",
   summary: "Get the base snapshot, from which new sandboxes are created",
   responses: { 200: json(baseSnapshotViewSchema, "The base snapshot") },
-  refuses: ["forbidden"],
 });
 
 const rebuildBase = createRoute({
   ...common,
   method: "post",
   path: "/v1/snapshot",
+  scope: "admin",
   summary: "Rebuild the base snapshot",
   responses: { 202: json(baseSnapshotViewSchema, "The build is queued") },
-  refuses: ["forbidden"],
 });
 
 export function registerPool(app: DocumentedRouter, deps: EndingDeps): void {
-  app.use("/v1/snapshot", requireAdmin);
-
   app.openapi(pool, async (c) => c.json(await poolStats(deps), 200));
 
   app.openapi(costs, async (c) => c.json(await readCosts(deps, c.get("caller"), c.req.valid("query")), 200));

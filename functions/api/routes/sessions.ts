@@ -59,6 +59,7 @@ const prepare = createRoute({
   ...common,
   method: "put",
   path: "/v1/sessions/{key}",
+  scope: "sessions:write",
   summary: "Get or create a session and prepare its sandbox",
   request: { params },
   responses: {
@@ -72,6 +73,7 @@ const list = createRoute({
   ...common,
   method: "get",
   path: "/v1/sessions",
+  scope: "sessions:read",
   summary: "List your sessions, newest first; `probe` checks each sandbox's health",
   request: { query: z.extend(pageQuery, { probe }) },
   responses: {
@@ -84,6 +86,7 @@ const get = createRoute({
   ...common,
   method: "get",
   path: "/v1/sessions/{key}",
+  scope: "sessions:read",
   summary: "Get a session; `probe` checks its sandbox's health",
   request: { params, query: z.strictObject({ probe }) },
   responses: {
@@ -95,6 +98,7 @@ const extend = createRoute({
   ...common,
   method: "post",
   path: "/v1/sessions/{key}/extend",
+  scope: "sessions:write",
   summary: "Extend the sandbox's expiry, within the plan's limit, and keep it for that time even if idle",
   request: {
     params,
@@ -116,6 +120,7 @@ const reset = createRoute({
   ...common,
   method: "post",
   path: "/v1/sessions/{key}/reset",
+  scope: "sessions:write",
   summary: "Start a new conversation with the agent in the same sandbox",
   request: { params },
   responses: {
@@ -128,6 +133,7 @@ const exec = createRoute({
   ...common,
   method: "post",
   path: "/v1/sessions/{key}/exec",
+  scope: "sessions:write",
   summary: "Run a command in the session's sandbox and wait for it; creates a sandbox if needed",
   description:
     "A stop of the session's turn kills every process that started with that turn or later, including this command. The answer then has the exit code of a signal (137 or 143) and `stopped: true`.",
@@ -142,6 +148,7 @@ const remove = createRoute({
   ...common,
   method: "delete",
   path: "/v1/sessions/{key}",
+  scope: "sessions:write",
   summary: "Delete a session and its sandbox",
   request: { params },
   responses: {

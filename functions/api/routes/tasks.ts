@@ -31,6 +31,7 @@ const startRoute = createRoute({
   ...common,
   method: "post",
   path: "/v1/tasks",
+  scope: "tasks:write",
   summary: "Start a task",
   request: {
     headers: idempotencyHeaders,
@@ -46,6 +47,7 @@ const listRoute = createRoute({
   ...common,
   method: "get",
   path: "/v1/tasks",
+  scope: "tasks:read",
   summary: "List your tasks, newest first",
   request: {
     query: z.extend(pageQuery, {
@@ -63,6 +65,7 @@ const getRoute = createRoute({
   ...common,
   method: "get",
   path: "/v1/tasks/{id}",
+  scope: "tasks:read",
   summary: "Get a task; `waitMs` waits up to that long for its turn to end",
   request: {
     params,
@@ -79,6 +82,7 @@ const stopRoute = createRoute({
   ...common,
   method: "post",
   path: "/v1/tasks/{id}/stop",
+  scope: "tasks:write",
   summary: "Stop a task and prove that its processes are dead",
   description:
     "Kills every process in the sandbox that started with the turn or later. That includes commands run by `exec` in the same session; their answer has `stopped: true`.",
@@ -94,6 +98,7 @@ const continueRoute = createRoute({
   ...common,
   method: "post",
   path: "/v1/tasks/{id}/continue",
+  scope: "tasks:write",
   summary: "Continue a task whose turn has ended",
   request: {
     params,
@@ -110,6 +115,7 @@ const eventsRoute = createRoute({
   ...common,
   method: "get",
   path: "/v1/tasks/{id}/events",
+  scope: "tasks:read",
   summary: "Get a page of events after a cursor, or with `Accept: text/event-stream` a stream",
   request: {
     params,
@@ -133,6 +139,7 @@ const outputRoute = createRoute({
   ...common,
   method: "get",
   path: "/v1/tasks/{id}/output",
+  scope: "tasks:read",
   summary: "Get the raw output of all turns, or of one",
   request: {
     params,

@@ -7,6 +7,7 @@ const secret = createRoute({
   tags: ["webhooks"],
   method: "get",
   path: "/v1/webhooks/secret",
+  scope: "tasks:write",
   summary: "Get the secret that signs your webhooks (Standard Webhooks)",
   responses: {
     200: json(
