@@ -11,6 +11,8 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
+  readdirSync,
+  readFileSync,
   readSync,
   realpathSync,
   statSync,
@@ -19,11 +21,13 @@ import {
 import { constants as osConstants } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
+import { dial, forwardPorts, openNetwork } from "./network.mjs";
 
 const drainIdleMs = 30;
 const drainRounds = 40;
 // More than a pipe holds. After this many bytes, everything written before the exit has arrived.
 const drainBytes = 1 << 20;
+const closeOnExec = 0o2000000;
 const exitNotFound = 127;
 const exitNotExecutable = 126;
 
@@ -34,7 +38,17 @@ const running = new Map();
 const sources = new Set();
 let blocked = false;
 
-const operations = { spawn: start, signal, mkdir: makeDirectory, write, open: openForRead, read, close };
+const operations = {
+  spawn: start,
+  signal,
+  mkdir: makeDirectory,
+  write,
+  open: openForRead,
+  read,
+  close,
+  forwardPorts,
+  dial,
+};
 
 // `pkill node` or `kill -TERM -1` in a sandbox must not end init.
 process.title = "sandbox-init";
@@ -49,7 +63,21 @@ process.stdout.on("drain", () => {
 process.stdout.on("error", shutDown);
 process.stdin.on("close", shutDown);
 process.stdin.on("data", frameReader(handle));
+closeInherited();
+if (!root) await openNetwork();
 send({ event: "ready" });
+
+/** Descriptors that the API itself inherited would pass to every command. Those of this process close on exec. */
+function closeInherited() {
+  for (const name of readdirSync("/proc/self/fd")) {
+    if (Number(name) <= 2) continue;
+    const flags = unlessAbsent(
+      (file) => /^flags:\s+(\d+)/m.exec(readFileSync(file, "utf8"))?.[1],
+      `/proc/self/fdinfo/${name}`,
+    );
+    if (flags !== undefined && !(Number.parseInt(flags, 8) & closeOnExec)) closeSync(Number(name));
+  }
+}
 
 function handle(header, body) {
   let result;
