@@ -331,7 +331,7 @@ describe("the sandbox API", () => {
     await using stack = await startFixture({ topology });
     const { sandbox = "" } = stack.endpoints;
     expect(await given(stack)).toEqual({
-      VERCEL_TOKEN: "local",
+      VERCEL_TOKEN: stack.sandboxToken,
       VERCEL_TEAM_ID: "local",
       VERCEL_PROJECT_ID: "local",
       VERCEL_SANDBOX_URL: sandbox,
