@@ -83,7 +83,10 @@ export function sessionRoutes(world: World, schemas: RequestSchemas): Route[] {
 
     route("updateNetworkPolicy", "POST", `${base}/:id/network-policy`, async (call, id) => {
       const policy = await call.json(schemas.policy);
-      runningSession(world, id).gateway?.setPolicy(policy);
+      const { gateway } = runningSession(world, id);
+      // Without isolation nothing enforces it. The caller must not rely on it.
+      if (!gateway) throw new ApiError("not_supported", "Network policies need isolation.");
+      gateway.setPolicy(policy);
       const session = sessionById(world, id);
       session.networkPolicy = reportedPolicy(policy);
       session.updatedAt = Date.now();
