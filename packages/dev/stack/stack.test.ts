@@ -230,7 +230,7 @@ describe("the engines", () => {
       const [host, port = ""] = address.split(":");
       return state === "0A" && ports.includes(Number.parseInt(port, 16)) ? [host] : [];
     });
-    expect(listening).toEqual(["0100007F", "0200007F", "0200007F"]);
+    expect(listening.sort()).toEqual(["0100007F", "0200007F", "0200007F"]);
   });
 
   test("keep data and secrets across a restart of the stack", async () => {

@@ -5,7 +5,6 @@ import { etcArguments } from "./etc.ts";
 
 const runtimeDir = "/vercel/runtimes/node24";
 const initDir = "/run/sandbox-init";
-const userId = "1000";
 /** Where a sandbox finds its gateway and certificates. */
 export const networkDir = "/run/sandbox-network";
 
@@ -15,7 +14,6 @@ const kernelSettings = ["sys", "sysrq-trigger", "mtrr"];
 // bwrap starts the setup as root of the namespace. CAP_NET_ADMIN is for the route, CAP_SETFCAP to map that root to an
 // ordinary user in the namespace that init and all commands run in. Nobody has a capability there.
 const setupCapabilities = ["--cap-drop", "ALL", "--cap-add", "CAP_NET_ADMIN", "--cap-add", "CAP_SETFCAP"];
-const ordinaryUser = ["unshare", "--user", `--map-user=${userId}`, `--map-group=${userId}`, "--"];
 
 export interface BwrapPaths {
   /** Contains the session's `vercel`, `home` and `tmp`. */
@@ -41,8 +39,9 @@ export function bwrapWorks(): boolean {
     const setup = [
       "sh",
       path.join(import.meta.dirname, "init/setup.sh"),
-      "--core=0",
-      ...ordinaryUser,
+      "1024",
+      "1024",
+      "unlimited",
       "true",
     ];
     execFileSync("bwrap", [...flags, ...setup], { stdio: "ignore" });
@@ -81,10 +80,10 @@ export function namespaceArguments(
 
 /** The command that bwrap runs in the namespace. */
 export function initCommand({ processes, openFiles, dataBytes }: ProcessLimits): string[] {
+  const dataKb = dataBytes === undefined ? "unlimited" : String(Math.floor(dataBytes / 1024));
   return [
-    ...["sh", `${initDir}/setup.sh`, "--core=0", `--nproc=${processes}`, `--nofile=${openFiles}`],
-    ...(dataBytes === undefined ? [] : [`--data=${dataBytes}`]),
-    ...[...ordinaryUser, `${runtimeDir}/bin/node`, "--max-semi-space-size=1", `${initDir}/init.mjs`],
+    ...["sh", `${initDir}/setup.sh`, String(processes), String(openFiles), dataKb],
+    ...[`${runtimeDir}/bin/node`, "--max-semi-space-size=1", `${initDir}/init.mjs`],
   ];
 }
 

@@ -53,6 +53,8 @@ export async function openGateway(
   settings: NetworkSettings,
   initialPolicy: NetworkPolicyRequest,
 ): Promise<Gateway> {
+  // First: the caller starts the sandbox with this directory at once. The rest is there before the first command.
+  mkdirSync(directory, { recursive: true, mode: 0o755 });
   const authority = await createAuthority();
   const dials = new Map<string, PromiseWithResolvers<Socket>>();
   const open = new Set<Socket>();
@@ -116,7 +118,6 @@ export async function openGateway(
     });
   }
 
-  mkdirSync(directory, { recursive: true, mode: 0o755 });
   writeFileSync(path.join(directory, "ca.pem"), authority.certificate);
   writeFileSync(
     path.join(directory, "bundle.pem"),

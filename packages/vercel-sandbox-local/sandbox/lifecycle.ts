@@ -233,16 +233,17 @@ async function openMachine(
   if (!network) return { machine: await startMachine(common), gateway: undefined };
   const rules = world.store.sandboxes.get(session.sandboxId)?.networkRules ?? { mode: "allow-all" as const };
   const directory = path.join(network.directory, randomBytes(6).toString("hex"));
-  const gateway = await openGateway(directory, network.settings, rules);
-  try {
-    const { hostPorts } = network;
-    const machine = await startMachine({ ...common, network: { directory, hostPorts } });
-    void machine.exited.then(gateway.close);
-    return { machine, gateway };
-  } catch (error) {
-    gateway.close();
-    throw error;
+  const [gateway, machine] = await Promise.allSettled([
+    openGateway(directory, network.settings, rules),
+    startMachine({ ...common, network: { directory, hostPorts: network.hostPorts } }),
+  ]);
+  if (gateway.status === "fulfilled" && machine.status === "fulfilled") {
+    void machine.value.exited.then(gateway.value.close);
+    return { machine: machine.value, gateway: gateway.value };
   }
+  if (gateway.status === "fulfilled") gateway.value.close();
+  if (machine.status === "fulfilled") await machine.value.kill();
+  throw gateway.status === "rejected" ? gateway.reason : machine.status === "rejected" && machine.reason;
 }
 
 interface Ending {

@@ -21,7 +21,6 @@ import {
 import { constants as osConstants } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
-import { dial, forwardPorts, openNetwork } from "./network.mjs";
 
 const drainIdleMs = 30;
 const drainRounds = 40;
@@ -46,8 +45,6 @@ const operations = {
   open: openForRead,
   read,
   close,
-  forwardPorts,
-  dial,
 };
 
 // `pkill node` or `kill -TERM -1` in a sandbox must not end init.
@@ -62,10 +59,15 @@ process.stdout.on("drain", () => {
 });
 process.stdout.on("error", shutDown);
 process.stdin.on("close", shutDown);
-process.stdin.on("data", frameReader(handle));
 closeInherited();
-if (!root) await openNetwork();
 send({ event: "ready" });
+// After the report, so that the API can go on meanwhile. The first request is read when the network is there.
+if (!root) {
+  const { dial, forwardPorts, openNetwork } = await import("./network.mjs");
+  await openNetwork();
+  Object.assign(operations, { dial, forwardPorts });
+}
+process.stdin.on("data", frameReader(handle));
 
 /** Descriptors that the API itself inherited would pass to every command. Those of this process close on exec. */
 function closeInherited() {
