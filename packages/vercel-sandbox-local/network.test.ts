@@ -338,7 +338,7 @@ async function askGateway(sandbox: Sandbox, host: string, port: number): Promise
   const request = JSON.stringify({ kind: "connect", host, port });
   const code = `const s = require("net").connect("/run/sandbox-network/gateway", () => s.write(${JSON.stringify(`${request}\n`)}));
     s.once("data", (d) => { console.log(d[0] === 1 ? "accepted" : "refused"); s.destroy(); });
-    s.once("error", () => console.log("refused"));`;
+    s.once("error", () => console.log("no gateway"));`;
   const finished = await sandbox.runCommand("node", ["-e", code]);
   return (await finished.stdout()).trim();
 }

@@ -44,7 +44,11 @@ describe("a project that installed the packages from tarballs", () => {
     });
     try {
       const [line] = await once(createInterface({ input: server.stdout }), "line");
-      const { stdout } = await run(process.execPath, ["use.js", JSON.parse(line).url, JSON.parse(line).token], { cwd: directory });
+      const { stdout } = await run(
+        process.execPath,
+        ["use.js", JSON.parse(line).url, JSON.parse(line).token],
+        { cwd: directory },
+      );
       expect(stdout).toBe("hello from the sandbox\n");
     } finally {
       server.kill("SIGTERM");

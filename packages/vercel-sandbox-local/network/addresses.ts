@@ -8,7 +8,7 @@ export type AllowPrivate = "all" | readonly string[];
 
 export interface AddressRules {
   allowPrivate: AllowPrivate;
-  /** The API's own port. No sandbox reaches it, whatever else is allowed. */
+  /** The API's own port. No sandbox reaches it, not even with `allowPrivate: "all"`. */
   ownPort: () => number;
   resolve?: Resolve | undefined;
 }

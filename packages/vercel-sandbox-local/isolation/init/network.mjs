@@ -1,5 +1,5 @@
 // The sandbox's network. The namespace has no way out but a unix socket, which leads to the gateway on the host. Every
-// address is local here (setup.sh), so a connection to a forwarded port arrives at this process, whatever its target.
+// address is local here (setup.sh), so a connection to a forwarded port arrives at this process, for every target.
 // A small DNS server gives each name an address of its own, by which the forwarder knows the name again.
 // Nothing here is trusted: the gateway decides. `../../network/gateway.ts` is the other side.
 import { createSocket } from "node:dgram";
