@@ -1,17 +1,15 @@
 import { startSandboxApi } from "vercel-sandbox-local";
-import { connect, ownHost, ready } from "../lambda/connect.ts";
+import { connect, ready } from "../lambda/connect.ts";
 
 interface Init {
   dataDir: string;
   port: number;
-  tokens: string[];
-  network: { allowPrivate: "all" | string[] };
   /** Enables the control routes. */
   controlToken?: string;
 }
 
 const init = await connect<Init>(close);
-const api = await startSandboxApi({ ...init, host: ownHost });
+const api = await startSandboxApi(init);
 ready(Number(new URL(api.url).port));
 
 async function close(): Promise<void> {

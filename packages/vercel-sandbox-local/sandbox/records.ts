@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import type { NetworkPolicyRequest } from "../network/policy.ts";
 
 export const sandboxCwd = "/vercel/sandbox";
 export const defaultRegion = "iad1";
@@ -45,10 +44,7 @@ export interface SandboxConfig {
   env: Record<string, string>;
   tags?: Record<string, string> | undefined;
   ports: number[];
-  /** As reported to callers. */
   networkPolicy: NetworkPolicy;
-  /** As requested, with the headers' values. */
-  networkRules?: NetworkPolicyRequest | undefined;
   snapshotExpirationMs?: number | undefined;
   keepLastSnapshots?: Retention | undefined;
 }
