@@ -13,6 +13,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "packages/runner": ["@concierge/protocol"],
   // Its help shows how to import it.
   "packages/vercel-sandbox-local": ["vercel-sandbox-local"],
+  // Runs in browsers: what it needs comes from the OpenAPI document.
+  "packages/client": [],
+  "packages/cli": ["@concierge/client"],
   "packages/bundler": [],
   "packages/dev": ["@concierge/core", "@concierge/bundler", "vercel-sandbox-local"],
   functions: [

@@ -1,0 +1,23 @@
+export { type CallOptions, type Client, createClient, type IdempotentOptions } from "./client.ts";
+export { type ClientErrorCode, ConciergeError, type Problem } from "./errors.ts";
+export type { EventsOptions, TaskEvent } from "./events.ts";
+export type { ClientOptions, Retry } from "./http.ts";
+export type { components, paths } from "./schema.gen.ts";
+export {
+  type ContinueRequest,
+  type Costs,
+  type ExecRequest,
+  type ExecResult,
+  type Flags,
+  type FlagsRequest,
+  isTerminal,
+  type Key,
+  type KeyRequest,
+  type Me,
+  type Pool,
+  type ReapReport,
+  type Session,
+  type StartRequest,
+  type Task,
+  type TaskStatus,
+} from "./types.ts";
