@@ -67,8 +67,13 @@ async function measure(concierge: Concierge, session: Session, count: number) {
   };
   let id = "";
   const makeAhead = async () => {
-    const { warm } = (await client.json("GET", "/v1/pool")) as { warm: number };
-    if (warm === 0) await client.json("POST", "/v1/reap", {});
+    for (let looks = 0; ; looks++) {
+      const pool = (await client.json("GET", "/v1/pool")) as { warm: number; creating: number };
+      if (pool.warm > 0 && pool.creating === 0) return;
+      if (looks > 500) throw new Error("no warm sandbox was created");
+      if (looks % 100 === 0) await client.json("POST", "/v1/reap", {});
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
   };
 
   await interleaved(count, [
@@ -85,7 +90,7 @@ async function measure(concierge: Concierge, session: Session, count: number) {
     },
     async () => {
       // Longer than any warm sandbox lives: it gets a new one.
-      const limits = { maxDurationMs: 6 * 60 * 60_000 };
+      const limits = { maxDurationMs: 5 * 60 * 60_000 };
       samples.cold.push(
         (await turn(client, () => client.start(script, { limits, keepAlive: false }), "cold")).ms,
       );

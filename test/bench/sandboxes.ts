@@ -79,12 +79,15 @@ async function execByHttp({ client }: Concierge, sessionKey: string): Promise<vo
   if (stdout !== "started\n") throw new Error(`it said ${JSON.stringify(stdout)}`);
 }
 
-/** By the reaper itself. */
+/** The reaper requests a warm sandbox, and a worker creates it. */
 async function makeAhead({ client }: Concierge, store: Store): Promise<string> {
   await client.json("POST", "/v1/reap", {});
-  const [warm] = await store.listWarm();
-  if (warm?.state !== "ready") throw new Error("the reaper made none ahead");
-  return warm.name;
+  for (let looks = 0; looks < 500; looks++) {
+    const ready = (await store.listWarm()).find(({ state }) => state === "ready");
+    if (ready) return ready.name;
+    await clock.sleep(20);
+  }
+  throw new Error("no warm sandbox was created");
 }
 
 /** A session as a start leaves it for the worker: it exists and has no sandbox yet. */
