@@ -13,6 +13,7 @@ export default $config({
   },
   async run() {
     await import("./infra/roles.ts");
+    await import("./infra/assets.ts");
     await import("./infra/storage.ts");
     await import("./infra/queues.ts");
     await import("./infra/secrets.ts");

@@ -58,7 +58,7 @@ export async function composeDeps(): Promise<EndingDeps> {
     provider: composeProvider(config),
     timeLeftMs,
     limitTime,
-    git: createGitRemote({ timeLeftMs }),
+    git: createGitRemote({ timeLeftMs, allowPrivateHosts: config.allowPrivateHosts }),
   };
 }
 

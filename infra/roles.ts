@@ -1,10 +1,10 @@
 /**
- * The boundary and the trust policy of every role. The bootstrap stack creates the boundary. The deploy role cannot create
- * roles without it.
+ * The boundary and the trust policy of every role. The bootstrap stack creates one boundary per stage. The deploy role
+ * cannot create roles without it.
  */
 export const accountId = aws.getCallerIdentityOutput({}).accountId;
 
-const permissionsBoundary = $interpolate`arn:aws:iam::${accountId}:policy/concierge-boundary`;
+const permissionsBoundary = $interpolate`arn:aws:iam::${accountId}:policy/concierge-${$app.stage}-boundary`;
 
 $transform(aws.iam.Role, (role) => {
   // `sst dev` relays through services that the boundary excludes, on a developer's own stage.

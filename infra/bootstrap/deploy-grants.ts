@@ -220,7 +220,7 @@ export function deployGrants({ stack, stage, boundaryArn }: Around): Record<stri
 }
 
 /** A deploy role cannot loosen its own limits or create another way in. */
-export function forbidden({ stack, boundaryArn }: Around): readonly DeployGrant[] {
+export function forbidden({ stack }: Pick<Around, "stack">): readonly DeployGrant[] {
   const global = (resource: string) => `arn:${stack.partition}:iam::${stack.account}:${resource}`;
   return [
     {
@@ -230,7 +230,7 @@ export function forbidden({ stack, boundaryArn }: Around): readonly DeployGrant[
         "iam:DeletePolicyVersion",
         "iam:SetDefaultPolicyVersion",
       ],
-      on: [boundaryArn, global("policy/concierge-deploy-*")],
+      on: [global("policy/concierge-*-boundary"), global("policy/concierge-deploy-*")],
     },
     { actions: ["iam:DeleteRolePermissionsBoundary"], on: ["*"] },
     {

@@ -21,7 +21,7 @@ interface Deployment {
 
 const issuer = "token.actions.githubusercontent.com";
 
-/** The role that deploys a stage, for workflows of this repository on its main branch or in its protected environment. */
+/** The role that deploys a stage, for workflows of this repository in the GitHub environment of that name. */
 export function createDeployRole(scope: Construct, { stage, settings, github, boundary }: Deployment): Role {
   const role = new Role(scope, `Deploy-${stage}`, {
     roleName: `concierge-deploy-${stage}`,
@@ -29,7 +29,7 @@ export function createDeployRole(scope: Construct, { stage, settings, github, bo
     assumedBy: new WebIdentityPrincipal(github.oidcProviderArn, {
       StringEquals: {
         [`${issuer}:aud`]: "sts.amazonaws.com",
-        [`${issuer}:sub`]: subjectOf(stage, settings.repository),
+        [`${issuer}:sub`]: `repo:${settings.repository}:environment:${stage}`,
       },
     }),
   });
@@ -38,13 +38,6 @@ export function createDeployRole(scope: Construct, { stage, settings, github, bo
     attach(scope, role, `${stage}-${name}`, Effect.ALLOW, grants);
   attach(scope, role, `${stage}-forbidden`, Effect.DENY, forbidden(around));
   return role;
-}
-
-/** A job in a GitHub environment is identified by it. Production's needs a review and is limited to main. */
-function subjectOf(stage: string, repository: string): string {
-  return stage === "production"
-    ? `repo:${repository}:environment:production`
-    : `repo:${repository}:ref:refs/heads/main`;
 }
 
 /** One policy per group, because a policy has at most 6,144 characters. */

@@ -16,8 +16,8 @@ export class BootstrapStack extends Stack {
       url: "https://token.actions.githubusercontent.com",
       clientIds: ["sts.amazonaws.com"],
     });
-    const boundary = createBoundary(this);
     for (const stage of settings.stages) {
+      const boundary = createBoundary(this, stage);
       const role = createDeployRole(this, { stage, settings, github, boundary });
       new CfnOutput(this, `DeployRole-${stage}`, {
         value: role.roleArn,

@@ -1,9 +1,7 @@
 import type { lookup } from "node:dns";
-import { request as requestHttp } from "node:http";
-import { request as requestHttps } from "node:https";
 import type { WebhookOutcome, Webhooks } from "@concierge/core";
+import { PrivateAddressError, sendRequest } from "@concierge/public-address/request";
 import { Webhook } from "standardwebhooks";
-import { checkLiteral, PrivateAddressError, publicLookup } from "./address.ts";
 
 export interface WebhookOptions {
   /** For local development, where receivers run on the same machine. */
@@ -44,31 +42,15 @@ function outcomeOf(status: number): WebhookOutcome {
   return { kind: "failed", detail: `the receiver answered ${status}` };
 }
 
-function post(
+async function post(
   url: URL,
   headers: Record<string, string>,
   body: string,
-  { allowPrivateHosts, timeoutMs = defaultTimeoutMs, lookUp }: WebhookOptions,
+  { timeoutMs = defaultTimeoutMs, ...guard }: WebhookOptions,
 ): Promise<number> {
-  if (!allowPrivateHosts) checkLiteral(url.hostname);
-  const request = url.protocol === "https:" ? requestHttps : requestHttp;
-  return new Promise((resolve, reject) => {
-    const sent = request(
-      url,
-      {
-        method: "POST",
-        headers,
-        signal: AbortSignal.timeout(timeoutMs),
-        agent: false,
-        ...(!allowPrivateHosts && { lookup: publicLookup(lookUp) }),
-      },
-      (response) => {
-        // Only the status is used.
-        response.destroy();
-        resolve(response.statusCode ?? 0);
-      },
-    );
-    sent.on("error", reject);
-    sent.end(body);
-  });
+  const signal = AbortSignal.timeout(timeoutMs);
+  const response = await sendRequest(url, { method: "POST", headers, body, signal, ...guard });
+  // Only the status is used.
+  response.destroy();
+  return response.statusCode ?? 0;
 }

@@ -3,12 +3,13 @@ import { posix } from "node:path";
 /** What a package may import from others. Adapters know core, never each other. */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   "packages/protocol": [],
-  "packages/core": ["@concierge/protocol"],
+  "packages/public-address": [],
+  "packages/core": ["@concierge/protocol", "@concierge/public-address"],
   "packages/store": ["@concierge/core"],
   "packages/queue": ["@concierge/core"],
   "packages/provider-vercel": ["@concierge/core", "@concierge/protocol"],
-  "packages/git": ["@concierge/core"],
-  "packages/webhook": ["@concierge/core"],
+  "packages/git": ["@concierge/core", "@concierge/public-address"],
+  "packages/webhook": ["@concierge/core", "@concierge/public-address"],
   "packages/sessions": ["@concierge/core"],
   "packages/runner": ["@concierge/protocol"],
   // Its help shows how to import it.

@@ -26,7 +26,7 @@ describe("the bootstrap stack", () => {
   });
 
   it.each([
-    ["dev", "repo:acme/concierge:ref:refs/heads/main"],
+    ["dev", "repo:acme/concierge:environment:dev"],
     ["production", "repo:acme/concierge:environment:production"],
   ])("lets %s be deployed by %s and nobody else", (stage, subject) => {
     template.hasResourceProperties("AWS::IAM::Role", {
@@ -89,6 +89,8 @@ describe("the bootstrap stack", () => {
     const resources = JSON.stringify(policiesOf(template, "dev").filter(({ Effect }) => Effect === "Allow"));
     expect(resources).toContain("concierge-dev-*");
     expect(resources).not.toContain("production");
+    const bounded = JSON.stringify(statementsOf(template, "concierge-dev-boundary"));
+    expect(bounded.match(/concierge-[a-z*]+/g)).toEqual(bounded.match(/concierge-dev/g));
   });
 
   it("has no policy longer than IAM accepts", () => {
@@ -99,8 +101,8 @@ describe("the bootstrap stack", () => {
     expect(Math.max(...lengths)).toBeLessThan(6144);
   });
 
-  it("bounds every role to the topology's grants", () => {
-    const allowed = statementsOf(template, "concierge-boundary");
+  it.each(["dev", "production"])("bounds every role of %s to the topology's grants", (stage) => {
+    const allowed = statementsOf(template, `concierge-${stage}-boundary`);
     expect(allowed.every(({ Effect }) => Effect === "Allow")).toBe(true);
     const actions = new Set(allowed.flatMap(({ Action }) => listed(Action)));
     const granted = Object.values(topology.functions).flatMap(({ grants }) =>
@@ -111,7 +113,7 @@ describe("the bootstrap stack", () => {
   });
 
   it.each(["dev", "production"])("allows what every role of the program needs, for %s", async (stage) => {
-    const allowed = statementsOf(template, "concierge-boundary").map((statement) => ({
+    const allowed = statementsOf(template, `concierge-${stage}-boundary`).map((statement) => ({
       actions: listed(statement.Action),
       on: [resolved(statement.Resource)].flat().map(matcher),
     }));

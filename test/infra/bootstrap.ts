@@ -66,8 +66,9 @@ export function resolved(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, resolved(inner)]));
 }
 
-/** The boundary is the one resource that others refer to. */
+/** A boundary is the one kind of resource that others refer to. */
 function policyArn(reference: string): string {
-  const name = reference.startsWith("Boundary") ? "concierge-boundary" : reference;
+  const stage = /^Boundary(dev|production)/.exec(reference)?.[1];
+  const name = stage === undefined ? reference : `concierge-${stage}-boundary`;
   return `arn:aws:iam::${account}:policy/${name}`;
 }

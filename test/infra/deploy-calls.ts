@@ -23,6 +23,7 @@ export const stageless: readonly RegExp[] = [
   /^logs:DescribeLogGroups$/,
   /^cloudwatch:DescribeAlarms$/,
   /^lambda:(GetEventSourceMapping|ListTags)$/,
+  /^s3:ListBucket$/,
 ];
 
 export const callsOf: Readonly<Record<string, CallsOf>> = {
@@ -199,26 +200,41 @@ export function kindOf({ type, name }: Resource): string | undefined {
   return type === "pulumi-nodejs:dynamic:Resource" ? `dynamic ${name.split(".").at(-1)}` : type;
 }
 
-/** What SST itself does before and after each deploy. The first deploy creates the buckets. */
+const [state, asset] = ["arn:aws:s3:::sst-state-abcdefghijkl", "arn:aws:s3:::sst-asset-abcdefghijkl"];
+const parameter = (name: string) => arn("ssm", `parameter/sst/${name}`);
+
+/** What SST itself does before and after each deploy. */
 export function callsOfSst(stage: string): Call[] {
-  const [state, asset] = ["arn:aws:s3:::sst-state-abcdefghijkl", "arn:aws:s3:::sst-asset-abcdefghijkl"];
-  const making = ["CreateBucket", "PutBucketPolicy", "PutBucketVersioning", "PutBucketNotification"];
   const data = ["app", "lock", "secret"].map((kind) => `${state}/${kind}/concierge/${stage}.json`);
   const history = ["history", "snapshot", "summary", "update", "eventlog"].map(
     (kind) => `${state}/${kind}/concierge/${stage}/0a1b2c.json`,
   );
-  const parameter = (name: string) => arn("ssm", `parameter/sst/${name}`);
   return [
-    ...[state, asset].flatMap((bucket) => each("s3", bucket, [...making, "ListBucket"])),
+    ...each("s3", state, ["ListBucket"], { "s3:prefix": `history/concierge/${stage}/` }),
     ...[...data, ...history].flatMap((object) =>
       each("s3", object, ["GetObject", "PutObject", "DeleteObject"]),
     ),
-    ...["bootstrap", "bootstrap/asset", `passphrase/concierge/${stage}`].flatMap((name) =>
-      each("ssm", parameter(name), ["GetParameter", "PutParameter"]),
-    ),
-    ...each("ecr", arn("ecr", "repository/sst-asset"), ["CreateRepository", "DescribeRepositories"]),
+    ...each("s3", `${asset}/concierge/${stage}/assets/Api-code-0a1b2c.zip`, ["GetObject", "PutObject"]),
+    ...each("ssm", parameter(`passphrase/concierge/${stage}`), ["GetParameter", "PutParameter"]),
+    ...["bootstrap", "bootstrap/asset"].flatMap((name) => each("ssm", parameter(name), ["GetParameter"])),
   ];
 }
+
+/** What would reach every stage of the account. An administrator does it once, and no deploy role may. */
+export const accountCalls: readonly Call[] = [
+  ...[state, asset].flatMap((bucket) =>
+    each("s3", bucket, [
+      ...["CreateBucket", "DeleteBucket", "PutBucketPolicy", "PutBucketVersioning", "PutBucketNotification"],
+      ...["PutLifecycleConfiguration", "PutBucketPublicAccessBlock"],
+    ]),
+  ),
+  ...each("s3", state, ["ListBucket"]),
+  ...each("s3", `${asset}/assets/Api-code-0a1b2c.zip`, ["PutObject", "DeleteObject"]),
+  ...each("s3", `${state}/secret/concierge/_fallback.json`, ["PutObject", "DeleteObject"]),
+  ...["bootstrap", "bootstrap/asset", "passphrase/concierge/_fallback"].flatMap((name) =>
+    each("ssm", parameter(name), ["PutParameter", "DeleteParameter"]),
+  ),
+];
 
 /** What decrypts a stage's secrets and state: only its own deploys may read it. */
 export function privateToSst(stage: string): Call[] {

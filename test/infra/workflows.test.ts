@@ -64,3 +64,13 @@ it("production waits for dev and approval, and both use only short-lived credent
   expect(deploy.match(/role-to-assume:/g)).toHaveLength(2);
   expect(deploy).not.toMatch(/aws-(access-key-id|secret-access-key)/);
 });
+
+it("each job with an identity or an admin key is in its stage's environment and runs no install scripts", () => {
+  const jobs = workflows.flatMap(({ text }) => text.split(/\n(?= {2}[\w-]+:\n)/));
+  const trusted = jobs.filter((job) => /id-token: write|secrets\./.test(job));
+  expect(trusted).toHaveLength(3);
+  for (const job of trusted) {
+    expect(job).toMatch(/^ {4}environment: (dev|production)$/m);
+    expect(job.match(/npm ci.*/g)).toEqual(["npm ci --ignore-scripts"]);
+  }
+});

@@ -127,7 +127,7 @@ const repoRequestSchema = z.lazy(() =>
   z.strictObject({
     url: z.url({ protocol: /^https?$/, error: "must be an https URL" }).check(
       z.maxLength(repoUrlMaxLength),
-      z.refine((text) => !/^[a-z]+:\/\/[^/]*@/i.test(text), {
+      z.refine(hasNoCredential, {
         error: "must not contain a credential; send username and token instead",
       }),
     ),
@@ -138,6 +138,12 @@ const repoRequestSchema = z.lazy(() =>
     token: z.optional(credentialSchema.token),
   }),
 );
+
+/** As the URL is understood, not as it is written: `https:///user:pw@host` has a credential, too. */
+function hasNoCredential(text: string): boolean {
+  const { username, password } = new URL(text);
+  return username === "" && password === "";
+}
 
 const hostSchema = z.lazy(() =>
   z
@@ -162,7 +168,10 @@ export const startRequestSchema = z
         z.strictObject({
           url: z
             .url({ protocol: /^https?$/, error: "must be an https URL" })
-            .check(z.maxLength(webhookUrlMaxLength)),
+            .check(
+              z.maxLength(webhookUrlMaxLength),
+              z.refine(hasNoCredential, { error: "must not contain a credential" }),
+            ),
         }),
       ),
       network: z.optional(z.strictObject({ allow: z.array(hostSchema).check(z.maxLength(hostsMax)) })),

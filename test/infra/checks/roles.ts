@@ -63,7 +63,7 @@ export const boundary: Check = (program) =>
     differs(
       `${role.name}'s boundary`,
       read(role, "permissionsBoundary"),
-      `arn:aws:iam::${account}:policy/concierge-boundary`,
+      `arn:aws:iam::${account}:policy/concierge-${program.stage}-boundary`,
     ),
   );
 
