@@ -255,10 +255,7 @@ export const topology = {
       http: "stream",
       environment: [...common, ...provider, "CONCIERGE_DEFAULT_AGENT", "CONCIERGE_ADMIN_USER_ID"],
       secrets: ["AdminApiKey", "SealingKey"],
-      files: {
-        SWAGGER_UI_CSS_FILE: "swagger-ui-dist/swagger-ui.css",
-        SWAGGER_UI_JS_FILE: "swagger-ui-dist/swagger-ui-bundle.js",
-      },
+      files: { API_EXPLORER_FILE: "openapi-explorer/dist/browser/openapi-explorer.min.js" },
       grants: [
         {
           on: "Table",

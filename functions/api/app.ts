@@ -8,7 +8,6 @@ import { requireKey, requireToken } from "./middleware/auth.ts";
 import { identify, learnTurn, observe } from "./middleware/observe.ts";
 import { DocumentedRouter } from "./openapi/documented-router.ts";
 import { answerError } from "./problem.ts";
-import type { DocsFiles } from "./routes/docs.ts";
 
 type Register = (router: DocumentedRouter, deps: EndingDeps) => void;
 
@@ -35,7 +34,7 @@ const groups: readonly Group[] = [
   },
 ];
 
-export function createApp(deps: EndingDeps, adminKey: string, pages: DocsFiles): Hono<Env> {
+export function createApp(deps: EndingDeps, adminKey: string, explorerFile: string): Hono<Env> {
   const docs: Group = { prefixes: [], load: loadDocs };
   const routers = new Map<Group, Promise<DocumentedRouter>>();
   const app = new Hono<Env>();
@@ -65,7 +64,7 @@ export function createApp(deps: EndingDeps, adminKey: string, pages: DocsFiles):
     const { registerDocs } = await import("./routes/docs.ts");
     const routes = async () =>
       (await Promise.all(groups.map(routerOf))).flatMap(({ documented }) => documented);
-    return (router) => registerDocs(router, pages, routes);
+    return (router) => registerDocs(router, explorerFile, routes);
   }
 }
 

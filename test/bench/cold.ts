@@ -160,8 +160,7 @@ function environment(endpoint: string): NodeJS.ProcessEnv {
     AWS_LAMBDA_FUNCTION_NAME: "Api",
     TABLE_NAME: physicalName("Table"),
     CONCIERGE_ADMIN_USER_ID: userId,
-    SWAGGER_UI_CSS_FILE: "swagger-ui.css",
-    SWAGGER_UI_JS_FILE: "swagger-ui-bundle.js",
+    API_EXPLORER_FILE: "openapi-explorer.min.js",
     ...Object.fromEntries(
       Object.entries(resources).map(([name, resource]) => [`SST_RESOURCE_${name}`, JSON.stringify(resource)]),
     ),

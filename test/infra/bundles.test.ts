@@ -115,8 +115,7 @@ function environment(): Record<string, string> {
   };
   return {
     AWS_REGION: "us-east-1",
-    SWAGGER_UI_CSS_FILE: "swagger-ui.css",
-    SWAGGER_UI_JS_FILE: "swagger-ui-bundle.js",
+    API_EXPLORER_FILE: "openapi-explorer.min.js",
     ...Object.fromEntries(
       Object.entries(resources).map(([name, resource]) => [`SST_RESOURCE_${name}`, JSON.stringify(resource)]),
     ),

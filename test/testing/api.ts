@@ -22,10 +22,9 @@ import { handleWork } from "@concierge/core/work";
 import { createApp } from "@concierge/functions/api/app";
 import { createMemoryStore } from "@concierge/store";
 
-const pages = {
-  css: fileURLToPath(import.meta.resolve("swagger-ui-dist/swagger-ui.css")),
-  script: fileURLToPath(import.meta.resolve("swagger-ui-dist/swagger-ui-bundle.js")),
-};
+const explorerFile = fileURLToPath(
+  import.meta.resolve("openapi-explorer/dist/browser/openapi-explorer.min.js"),
+);
 
 export const adminKey = "admin-key-for-tests-only";
 
@@ -106,7 +105,7 @@ export function createTestApi(config: Config = testConfig) {
     sealer: createSealer("sealing-key-for-tests"),
     limitTime: (_ms, work) => work(),
   };
-  const app = createApp(deps, adminKey, pages);
+  const app = createApp(deps, adminKey, explorerFile);
 
   const request = async (method: string, path: string, options: RequestOptions = {}) => {
     const { key = adminKey, body, headers = {} } = options;
