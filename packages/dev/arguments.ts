@@ -6,6 +6,7 @@ export const help = `Runs Concierge on this machine: npm run dev -- [options]
   --data-dir DIR      keeps tasks, sandboxes and keys between runs (default .concierge/)
   --reap-every MS     time between reaper passes (default 60000)
   --api-processes N   API processes behind the port (default 1)
+  --allow-unisolated  starts even if several users would share this machine without isolation
   --bundled           runs the bundles that are deployed instead of the sources
   --json              prints one JSON line on stdout when ready; logs go to stderr
   --json-logs         prints the log entries as JSON lines
@@ -17,6 +18,7 @@ export interface Arguments {
   dataDir: string;
   reapEveryMs?: number;
   apiProcesses: number;
+  allowUnisolated: boolean;
   bundled: boolean;
   json: boolean;
   jsonLogs: boolean;
@@ -34,6 +36,7 @@ export function parseArguments(args: string[]): Arguments {
     dataDir: values["data-dir"] ?? ".concierge",
     apiProcesses: wholeNumber("--api-processes", values["api-processes"] ?? "1", 1, 32),
     ...(reapEvery !== undefined && { reapEveryMs: wholeNumber("--reap-every", reapEvery, 10, 86_400_000) }),
+    allowUnisolated: values["allow-unisolated"] ?? false,
     bundled: values.bundled ?? false,
     json: values.json ?? false,
     jsonLogs: values["json-logs"] ?? false,
@@ -50,6 +53,7 @@ function parse(args: string[]) {
         "data-dir": { type: "string" },
         "reap-every": { type: "string" },
         "api-processes": { type: "string" },
+        "allow-unisolated": { type: "boolean" },
         bundled: { type: "boolean" },
         json: { type: "boolean" },
         "json-logs": { type: "boolean" },

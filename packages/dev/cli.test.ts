@@ -268,10 +268,11 @@ describe("shutdown", () => {
   test("by kill -9 leaves no process of a running sandbox", async () => {
     await using started = await startDev();
     await started.ready();
-    const [, url = ""] = /the sandbox API is at (\S+)/.exec(started.logged()) ?? [];
+    const [, url = "", token = ""] =
+      /the sandbox API is at (\S+) with token (\S+)/.exec(started.logged()) ?? [];
     const sandbox = await Sandbox.create({
       fetch: localFetch(url),
-      token: "local",
+      token,
       teamId: "local",
       projectId: "local",
     });

@@ -37,7 +37,7 @@ const credentials = { token: "local", teamId: "local", projectId: "local" };
 /** Vercel's API on loopback, with helpers that use the SDK directly. */
 async function openApi(limits = {}) {
   const dataDir = await mkdtemp(join(tmpdir(), "concierge-provider-"));
-  const { url, close } = await startSandboxApi({ dataDir, limits });
+  const { url, close } = await startSandboxApi({ dataDir, limits, tokens: [credentials.token] });
   const session = async (name: string) =>
     (await Sandbox.get({ ...credentials, name, resume: false, fetch: localFetch(url) })).currentSession();
   return {

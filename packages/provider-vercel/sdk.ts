@@ -110,18 +110,23 @@ export function createSdkProvider(options: ProviderOptions): Provider {
     },
 
     async guardNetwork(ref, { allow, inject }) {
-      // The local API accepts a policy and does not enforce it.
-      if (options.baseUrl !== undefined) return "open";
       const inside = await enter(ref);
       const rules = allow.map((host): [string, NetworkPolicyRule[]] => {
         const headers = inject[host];
         return [host, headers ? [{ transform: [{ headers: { ...headers } }] }] : []];
       });
       const networkPolicy = { allow: Object.fromEntries(rules) };
-      await inside.call("guard the network", (session, signal) =>
-        session.update({ networkPolicy }, { signal }),
-      );
-      return "guarded";
+      try {
+        await inside.call("guard the network", (session, signal) =>
+          session.update({ networkPolicy }, { signal }),
+        );
+        return "guarded";
+      } catch (error) {
+        // The local API without isolation enforces no policy, and says so.
+        const isUnsupported = error instanceof ProviderError && statusOf(error) === 400;
+        if (options.baseUrl !== undefined && isUnsupported) return "open";
+        throw error;
+      }
     },
 
     async launch(ref, runDir, env) {

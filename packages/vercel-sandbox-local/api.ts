@@ -10,6 +10,7 @@ import { sessionRoutes } from "./http/session-routes.ts";
 import { bwrapWorks } from "./isolation/bwrap.ts";
 import { prepareEtc } from "./isolation/etc.ts";
 import type { Isolation } from "./isolation/machine.ts";
+import { openNetwork } from "./network/settings.ts";
 import { type ResolvedOptions, resolveOptions, type SandboxApiOptions } from "./options.ts";
 import { recover, stopAll } from "./sandbox/lifecycle.ts";
 import { openStore } from "./sandbox/store.ts";
@@ -18,6 +19,8 @@ import { createWorld } from "./sandbox/world.ts";
 export interface SandboxApi {
   /** Without a path, for example `http://127.0.0.1:4321`. */
   url: string;
+  /** A bearer token that it accepts. */
+  token: string;
   isolation: Isolation;
   /** Stops all sandboxes, snapshots the persistent ones, and frees the port. */
   close(): Promise<void>;
@@ -31,11 +34,14 @@ export async function startSandboxApi(given: SandboxApiOptions): Promise<Sandbox
   const store = await openStore(options.dataDir, options.onLog);
   const etcDir = path.join(store.dataDir, "etc");
   if (isolation === "bwrap") prepareEtc(etcDir);
-  const world = createWorld({ options, isolation, etcDir, latency: { ...options.latency }, store });
+  let port = 0;
+  const network = isolation === "bwrap" ? openNetwork(store.dataDir, options, () => port) : undefined;
+  const latency = { ...options.latency };
+  const world = createWorld({ options, isolation, etcDir, network, latency, store });
   const faults = createFaults();
   const schemas = requestSchemas(options.limits);
   const server = createHttpServer({
-    options,
+    world,
     faults,
     // Session routes first: `sessions` and `snapshots` would also match as sandbox names.
     routes: [...sessionRoutes(world, schemas), ...sandboxRoutes(world, schemas)],
@@ -45,12 +51,14 @@ export async function startSandboxApi(given: SandboxApiOptions): Promise<Sandbox
   try {
     await recover(world);
     await listen(server, options);
+    ({ port } = server.address() as AddressInfo);
   } catch (error) {
     await store.close();
     throw error;
   }
-  const { port } = server.address() as AddressInfo;
   const host = options.host.includes(":") ? `[${options.host}]` : options.host;
+
+  world.url = `http://${host}:${port}`;
 
   let closing: Promise<void> | undefined;
   async function shutDown(): Promise<void> {
@@ -58,13 +66,15 @@ export async function startSandboxApi(given: SandboxApiOptions): Promise<Sandbox
     server.close();
     server.closeAllConnections();
     await stopAll(world);
+    network?.close();
     await store.close();
   }
   const close = () => {
     closing ??= shutDown();
     return closing;
   };
-  return { url: `http://${host}:${port}`, isolation, close, [Symbol.asyncDispose]: close };
+  const [token = ""] = options.tokens;
+  return { url: world.url, token, isolation, close, [Symbol.asyncDispose]: close };
 }
 
 function listen(server: Server, { port, host }: ResolvedOptions): Promise<void> {
@@ -77,8 +87,9 @@ function listen(server: Server, { port, host }: ResolvedOptions): Promise<void> 
 function chooseIsolation({ isolation, onLog }: ResolvedOptions): Isolation {
   if (isolation !== "none" && bwrapWorks()) return "bwrap";
   if (isolation === "bwrap")
-    throw new Error("bubblewrap is not installed, or user namespaces are not allowed");
-  const warning = "NOT ISOLATED: sandboxes are plain processes that can reach this machine's files";
+    throw new Error("bubblewrap or iproute2 is not installed, or user namespaces are not allowed");
+  const warning =
+    "NOT ISOLATED: sandboxes are plain processes that can reach this machine's files and network, and each other";
   process.stderr.write(`vercel-sandbox-local: ${warning}\n`);
   onLog(warning);
   return "none";

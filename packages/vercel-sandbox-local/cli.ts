@@ -10,6 +10,8 @@ Usage: vercel-sandbox-local [options]
   --data-dir <path>         directory for sandboxes and snapshots (default: .vercel-sandbox-local)
   --max-sandboxes <number>  most sandboxes that run at once (default: 2000)
   --isolation <mode>        auto, bwrap or none (default: auto)
+  --token <token>           bearer token to accept (default: $VERCEL_SANDBOX_LOCAL_TOKEN, or a random one)
+  --allow-private <where>   private addresses that sandboxes may reach: "all", or host:port (repeatable)
   --control-token <token>   enable the control routes with this bearer token
   --json                    print one line of JSON when ready
   --help                    print this text
@@ -42,7 +44,9 @@ export async function main(args: string[]): Promise<void> {
     });
   }
   process.stdout.write(
-    parsed.json ? `${JSON.stringify({ url: api.url, isolation: api.isolation })}\n` : greeting(api),
+    parsed.json
+      ? `${JSON.stringify({ url: api.url, token: api.token, isolation: api.isolation })}\n`
+      : greeting(api),
   );
 }
 
@@ -57,6 +61,8 @@ function parse(args: string[]): Parsed {
         "data-dir": { type: "string", default: ".vercel-sandbox-local" },
         "max-sandboxes": { type: "string" },
         isolation: { type: "string", default: "auto" },
+        token: { type: "string" },
+        "allow-private": { type: "string", multiple: true },
         "control-token": { type: "string" },
         json: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
@@ -64,6 +70,8 @@ function parse(args: string[]): Parsed {
     });
     const port = wholeNumber("--port", values.port, 0, 65_535);
     const maxSandboxes = wholeNumber("--max-sandboxes", values["max-sandboxes"], 1, 1_000_000);
+    const token = values.token ?? process.env.VERCEL_SANDBOX_LOCAL_TOKEN;
+    const allowPrivate = values["allow-private"];
     return {
       help: values.help,
       json: values.json,
@@ -71,6 +79,10 @@ function parse(args: string[]): Parsed {
         dataDir: path.resolve(values["data-dir"]),
         isolation: isolationMode(values.isolation),
         ...(port !== undefined && { port }),
+        ...(token && { tokens: [token] }),
+        ...(allowPrivate && {
+          network: { allowPrivate: allowPrivate.includes("all") ? ("all" as const) : allowPrivate },
+        }),
         ...(maxSandboxes !== undefined && { limits: { maxSandboxes } }),
         ...(values["control-token"] !== undefined && { controlToken: values["control-token"] }),
       },
@@ -97,12 +109,12 @@ function isolationMode(text: string): "auto" | "bwrap" | "none" {
   throw new Error(`--isolation must be auto, bwrap or none, not "${text}"`);
 }
 
-function greeting({ url, isolation }: SandboxApi): string {
+function greeting({ url, token, isolation }: SandboxApi): string {
   return `Vercel Sandbox API (local) on ${url}, isolation: ${isolation}
 
   import { Sandbox } from "@vercel/sandbox";
   import { localFetch } from "vercel-sandbox-local";
-  const local = { token: "local", teamId: "team_local", projectId: "prj_local", fetch: localFetch("${url}") };
+  const local = { token: "${token}", teamId: "team_local", projectId: "prj_local", fetch: localFetch("${url}") };
   const sandbox = await Sandbox.create(local);
 
 Press Ctrl-C to stop all sandboxes and exit.

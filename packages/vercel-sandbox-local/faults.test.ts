@@ -177,7 +177,8 @@ describe("faults", () => {
     }
     expect((await control(service.url, "control", "GET", "/nothing")).status).toBe(404);
     await using without = await openService({ controlToken: undefined });
-    expect((await control(without.url, "control", "GET", "/stats")).status).toBe(404);
+    expect((await control(without.url, "control", "GET", "/stats")).status).toBe(403);
+    expect((await control(without.url, "token", "GET", "/stats")).status).toBe(404);
   });
 
   controlTest("an invalid fault is a 400", async () => {
@@ -261,7 +262,9 @@ describe("tokens", () => {
 
   controlTest("an unknown path is a 404", async () => {
     await using service = await openService();
-    const response = await fetch(`${service.url}/api/v9/nothing`, { headers: { authorization: "Bearer x" } });
+    const response = await fetch(`${service.url}/api/v9/nothing`, {
+      headers: { authorization: "Bearer token" },
+    });
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({ error: { code: "not_found" } });
   });

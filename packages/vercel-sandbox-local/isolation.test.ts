@@ -1,8 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { Sandbox } from "@vercel/sandbox";
 import { describe, expect } from "vitest";
@@ -155,17 +153,4 @@ describe("files", () => {
     expect(await sh(sandbox, "id -un; id -u")).toBe("vercel-sandbox\n1000");
     expect(await sh(sandbox, "node -p 'process.versions.node.split(`.`)[0]'")).toBe("24");
   });
-});
-
-localTest("Vercel cannot reach the host's loopback")("a sandbox reaches loopback", async () => {
-  await using service = await openService();
-  const server = createServer((_request, response) => response.end("called back"));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  const sandbox = await service.create({ persistent: false });
-  const code = `fetch("http://127.0.0.1:${port}").then((r) => r.text()).then(console.log)`;
-  const finished = await sandbox.runCommand("node", ["-e", code]);
-  server.close();
-  server.closeAllConnections();
-  expect(await finished.stdout()).toBe("called back\n");
 });

@@ -1,4 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { z } from "zod";
+import type { Resolve } from "./network/addresses.ts";
 
 const hourMs = 3_600_000;
 const mb = 1024 * 1024;
@@ -12,6 +14,14 @@ const Latency = z.object({
   installMs: ms.default(0),
   /** How long a session stays in `stopping`. */
   stopMs: ms.default(0),
+});
+
+/** For each process of a sandbox. The kernel does not count the processes of root. */
+const ProcessLimits = z.object({
+  processes: z.number().int().positive().default(4_096),
+  openFiles: z.number().int().positive().default(16_384),
+  /** Memory that a process can write. Off: some runtimes reserve much more than they use. */
+  dataBytes: bytes.optional(),
 });
 
 const Limits = z.object({
@@ -34,19 +44,38 @@ const Limits = z.object({
   /** Per command. The rest is dropped and the log says so. */
   maxLogBytes: bytes.default(64 * mb),
   defaultSnapshotExpirationMs: ms.default(30 * 24 * hourMs),
+  process: ProcessLimits.prefault({}),
+});
+
+const hostAndPort = z.string().regex(/^(\[[0-9a-fA-F:]+\]|[^:/\s]+):\d{1,5}$/, "must be host:port");
+
+const Network = z.object({
+  /**
+   * Private and loopback addresses that sandboxes may reach, as `host:port`. "all" opens private networks, 127.0.0.1 and
+   * ::1, but no other loopback address and not the API itself: put services that no sandbox may reach on 127.0.0.2.
+   */
+  allowPrivate: z.union([z.literal("all"), z.array(hostAndPort)]).default([]),
+  /** Certificates that the gateway trusts beside the machine's own, in PEM. */
+  trustedCertificates: z.array(z.string()).default([]),
+  /** Resolves names in place of the host, for tests. */
+  resolve: z.custom<Resolve>((value) => typeof value === "function").optional(),
 });
 
 const Options = z.object({
   dataDir: z.string().min(1),
   port: z.number().int().min(0).max(65_535).default(0),
   host: z.string().default("127.0.0.1"),
-  /** Accepted bearer tokens. Without this, any token is accepted. */
-  tokens: z.array(z.string().min(1)).optional(),
-  /** Enables the control routes. They need a token because a sandboxed process can reach loopback. */
+  /** Accepted bearer tokens. By default one random token, which `startSandboxApi` returns. */
+  tokens: z
+    .array(z.string().min(1))
+    .min(1)
+    .default(() => [randomBytes(24).toString("base64url")]),
+  /** Enables the control routes, which need this token. */
   controlToken: z.string().min(1).optional(),
   isolation: z.enum(["auto", "bwrap", "none"]).default("auto"),
   latency: Latency.prefault({}),
   limits: Limits.prefault({}),
+  network: Network.prefault({}),
   onLog: z.custom<(line: string) => void>((value) => typeof value === "function").default(() => () => {}),
 });
 

@@ -69,7 +69,7 @@ describe("a restart", () => {
     const session = (await Sandbox.get({ ...after.credentials, name: "cut" })).currentSession();
     expect((await refusedWith(session.getCommand(command.cmdId))).status).toBe(410);
     const url = `${after.url}/api/v2/sandboxes/sessions/${session.sessionId}/cmd/${command.cmdId}/logs`;
-    const logs = await (await fetch(url, { headers: { authorization: "Bearer x" } })).text();
+    const logs = await (await fetch(url, { headers: { authorization: "Bearer token" } })).text();
     expect(
       logs
         .trim()
@@ -152,7 +152,7 @@ describe("a restart", () => {
       const first = (await again.listSessions({ sortOrder: "asc" })).sessions[0];
       expect(first?.id, round).toBe(sessionId);
       const url = `${after.url}/api/v2/sandboxes/sessions/${sessionId}/cmd/${cmdId}`;
-      const command = await (await fetch(url, { headers: { authorization: "Bearer x" } })).json();
+      const command = await (await fetch(url, { headers: { authorization: "Bearer token" } })).json();
       expect(command, round).toMatchObject({ command: { id: cmdId, exitCode: 7 } });
       expect(await sh(again, "cat file"), round).toBe("kept");
       await after.end("SIGKILL");
@@ -231,7 +231,7 @@ describe("the command line", () => {
     await Sandbox.create({ ...api.credentials, persistent: false });
     const response = await fetch(`${api.url}/api/v2/sandboxes`, {
       method: "POST",
-      headers: { authorization: "Bearer x" },
+      headers: { authorization: "Bearer token" },
       body: "{}",
     });
     expect(response.status).toBe(429);

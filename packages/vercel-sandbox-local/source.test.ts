@@ -9,12 +9,13 @@ import { describe, expect } from "vitest";
 import { localTest, openService, refusedWith, sh, temporaryDirectory } from "./testing/api.ts";
 
 const cloneTest = localTest("it clones from this machine");
+const withLoopback = { network: { allowPrivate: "all" as const } };
 const credential = { username: "someone", password: "s3cret-token" };
 
 describe("a git source", () => {
   cloneTest("is cloned into the working directory", async () => {
     await using git = await gitServer();
-    await using service = await openService();
+    await using service = await openService(withLoopback);
     const sandbox = await service.create({ source: { type: "git", url: git.url } });
     expect(
       await sh(sandbox, "cat file; echo; git rev-parse --abbrev-ref HEAD; git log --oneline | wc -l"),
@@ -23,14 +24,14 @@ describe("a git source", () => {
 
   cloneTest("has the requested depth", async () => {
     await using git = await gitServer();
-    await using service = await openService();
+    await using service = await openService(withLoopback);
     const sandbox = await service.create({ source: { type: "git", url: git.url, depth: 1 } });
     expect(await sh(sandbox, "git log --oneline | wc -l")).toBe("1");
   });
 
   cloneTest("is checked out at a branch, a tag, or a full or short commit", async () => {
     await using git = await gitServer();
-    await using service = await openService();
+    await using service = await openService(withLoopback);
     const expected: [string, string][] = [
       ["other", "branch"],
       ["v1", "first"],
@@ -48,7 +49,7 @@ describe("a git source", () => {
 
   cloneTest("with a password is cloned and the password is not stored", async () => {
     await using git = await gitServer(credential);
-    await using service = await openService();
+    await using service = await openService(withLoopback);
     const fromFields = await service.create({ source: { type: "git", url: git.url, ...credential } });
     const inUrl = git.url.replace("http://", `http://${credential.username}:${credential.password}@`);
     const fromUrl = await service.create({ source: { type: "git", url: inUrl } });
@@ -61,7 +62,7 @@ describe("a git source", () => {
 
   cloneTest("that cannot be cloned is a 400 without the password and leaves no sandbox", async () => {
     await using git = await gitServer(credential);
-    await using service = await openService();
+    await using service = await openService(withLoopback);
     const source = { type: "git" as const, url: git.url, username: "x", password: "wrong-password" };
     const failed = service.create({ name: "failed", source });
     const error = await failed.catch((reason: Error) => reason);
@@ -72,7 +73,7 @@ describe("a git source", () => {
   });
 
   cloneTest("must have an HTTP URL and a revision that is not an option", async () => {
-    await using service = await openService();
+    await using service = await openService(withLoopback);
     for (const url of ["file:///etc", "ext::sh -c id", "ssh://host/repo", "/etc"]) {
       expect((await refusedWith(service.create({ source: { type: "git", url } }))).status, url).toBe(400);
     }
@@ -89,7 +90,7 @@ cloneTest("a tarball source is unpacked into the working directory", async () =>
   for await (const chunk of tar as AsyncIterable<Buffer>) chunks.push(chunk);
   const body = gzipSync(Buffer.concat(chunks));
   await using server = await listen((_request, response) => response.end(body));
-  await using service = await openService();
+  await using service = await openService(withLoopback);
   const sandbox = await service.create({ source: { type: "tarball", url: `${server.url}/x.tgz` } });
   expect(await sh(sandbox, "cat dir/file")).toBe("from a tarball");
 });

@@ -1,14 +1,18 @@
+import type { LocalStack } from "@concierge/dev";
 import { Sandbox, type Session } from "@vercel/sandbox";
 import { localFetch } from "vercel-sandbox-local";
 
 export type BareCommand = Awaited<ReturnType<typeof launchBare>>;
 
 /** A sandbox of the same sandbox API, used through the bare SDK. */
-export async function createBareSandbox(endpoint: string | undefined): Promise<Session> {
+export async function createBareSandbox({
+  endpoints: { sandbox: endpoint },
+  sandboxToken,
+}: Pick<LocalStack, "endpoints" | "sandboxToken">): Promise<Session> {
   if (endpoint === undefined)
     throw new Error("the stack runs on the real provider; this is for the local one");
   const sandbox = await Sandbox.create({
-    token: "local",
+    token: sandboxToken,
     teamId: "local",
     projectId: "local",
     fetch: localFetch(endpoint),

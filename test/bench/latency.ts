@@ -21,7 +21,7 @@ export const latency: Benchmark = {
   async run() {
     const env = { POOL_WARM_TARGET: String(warmTarget) };
     await using concierge = await startConcierge({ reapEveryMs: 3_600_000, env });
-    const session = await createBareSandbox(concierge.endpoints.sandbox);
+    const session = await createBareSandbox(concierge);
     await measure(concierge, session, 2);
     const near = await measure(concierge, session, rounds);
     for (const route of ["getSandbox", "writeFiles", "runCommand", "getLogs", "createSandbox"]) {
@@ -98,7 +98,7 @@ async function measure(concierge: Concierge, session: Session, count: number) {
     async () => void samples.bare.push(await timed(() => run(session))),
     async () => {
       const ms = await timed(async () => {
-        const fresh = await createBareSandbox(concierge.endpoints.sandbox);
+        const fresh = await createBareSandbox(concierge);
         await run(fresh);
       });
       samples.bareCold.push(ms);

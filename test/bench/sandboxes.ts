@@ -25,7 +25,7 @@ export const sandboxes: Benchmark = {
     const store = createDynamoStore({ client, tableName: concierge.tableName, clock });
     const { provider } = concierge;
     const manager = new SandboxSessionManager({ store, provider, clock, stage: "bench", warmTarget: 1 });
-    const bare = await createBareSandbox(concierge.endpoints.sandbox);
+    const bare = await createBareSandbox(concierge);
     const kept = { userId, sessionKey: "kept" };
     await manager.getOrCreateSession(kept);
     const samples = {

@@ -21,9 +21,7 @@ export const stop: Benchmark = {
   about: `${sessions * rounds} stops, from the request to the proven death, against the bare SDK's kill and wait`,
   async run() {
     await using concierge = await startConcierge({ reapEveryMs: 3_600_000 });
-    const sandboxes = await Promise.all(
-      Array.from({ length: sessions }, () => createBareSandbox(concierge.endpoints.sandbox)),
-    );
+    const sandboxes = await Promise.all(Array.from({ length: sessions }, () => createBareSandbox(concierge)));
     const tasks = await Promise.all(sandboxes.map(() => concierge.client.start("true")));
     await Promise.all(tasks.map(({ id }) => concierge.client.ended(id)));
     const ids = tasks.map(({ id }) => id);

@@ -14,8 +14,8 @@ export const throughput: Benchmark = {
   about: `${sizeMb} MB of output, stored and read back, against the bare SDK's log stream`,
   async run() {
     await using concierge = await startConcierge({ reapEveryMs: 3_600_000 });
-    const { client, endpoints } = concierge;
-    const session = await createBareSandbox(endpoints.sandbox);
+    const { client } = concierge;
+    const session = await createBareSandbox(concierge);
     const { id } = await client.start("true");
     await client.ended(id);
     const storedMs: number[] = [];

@@ -23,7 +23,7 @@ async function idle() {
 
 /** As if its time were over. */
 async function stop(name: string): Promise<void> {
-  const common = { token: "local", teamId: "local", projectId: "local" };
+  const common = { token: concierge.sandboxToken, teamId: "local", projectId: "local" };
   const fetch = localFetch(concierge.endpoints.sandbox ?? "");
   const sandbox = await Sandbox.get({ ...common, fetch, name, resume: false });
   await sandbox.currentSession().stop();

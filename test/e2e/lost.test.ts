@@ -68,7 +68,7 @@ describe("a sandbox that is lost under its turn is noticed", () => {
   it("after a stop: the next turn resumes it with its files", async () => {
     const { client } = concierge;
     const { id, mark, name } = await running(() => ":");
-    const common = { token: "local", teamId: "local", projectId: "local" };
+    const common = { token: concierge.sandboxToken, teamId: "local", projectId: "local" };
     const fetch = localFetch(concierge.endpoints.sandbox ?? "");
     const sandbox = await Sandbox.get({ ...common, fetch, name, resume: false });
     await sandbox.currentSession().stop();

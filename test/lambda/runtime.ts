@@ -5,7 +5,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { connect, ready } from "@concierge/dev/connect";
+import { connect, ownHost, ready } from "@concierge/dev/connect";
 import { createEnvironment, type Environment, type Invocation } from "./environment.ts";
 
 const { token } = await connect<{ token: string }>();
@@ -18,7 +18,7 @@ const server = createServer({ keepAliveTimeout: 0, requestTimeout: 0 }, (request
 
 // A handler that fails to load must fail now, not with the first event.
 idle.push(await createEnvironment());
-server.listen(0, "127.0.0.1", () => ready((server.address() as AddressInfo).port));
+server.listen(0, ownHost, () => ready((server.address() as AddressInfo).port));
 
 async function invoke(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const invocation: Invocation = { headers: request.headers, event: await buffer(request), response };

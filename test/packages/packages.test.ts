@@ -30,7 +30,7 @@ describe("a project that installed the packages from tarballs", () => {
       "use.js",
       `import { Sandbox } from "@vercel/sandbox";
       import { localFetch } from "vercel-sandbox-local";
-      const local = { token: "t", teamId: "team_t", projectId: "prj_t", fetch: localFetch(process.argv[2]) };
+      const local = { token: process.argv[3], teamId: "team_t", projectId: "prj_t", fetch: localFetch(process.argv[2]) };
       const sandbox = await Sandbox.create({ ...local, persistent: false });
       await sandbox.writeFiles([{ path: "name.txt", content: Buffer.from("sandbox") }]);
       const finished = await sandbox.runCommand("sh", ["-c", "echo hello from the $(cat name.txt)"]);
@@ -44,7 +44,11 @@ describe("a project that installed the packages from tarballs", () => {
     });
     try {
       const [line] = await once(createInterface({ input: server.stdout }), "line");
-      const { stdout } = await run(process.execPath, ["use.js", JSON.parse(line).url], { cwd: directory });
+      const { stdout } = await run(
+        process.execPath,
+        ["use.js", JSON.parse(line).url, JSON.parse(line).token],
+        { cwd: directory },
+      );
       expect(stdout).toBe("hello from the sandbox\n");
     } finally {
       server.kill("SIGTERM");

@@ -33,7 +33,7 @@ export async function startConcierge(
     client,
     /** The real SDK, to check what really exists. */
     provider: createVercelProvider({
-      token: "local",
+      token: stack.sandboxToken,
       teamId: "local",
       projectId: "local",
       baseUrl: stack.endpoints.sandbox,

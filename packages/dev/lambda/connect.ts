@@ -4,6 +4,12 @@
  */
 import { once } from "node:events";
 
+/**
+ * Where the engines and the functions' processes listen. Local sandboxes may reach 127.0.0.1, but no other loopback
+ * address in any configuration. Other systems than Linux, which have no local sandboxes, know only 127.0.0.1.
+ */
+export const ownHost = process.platform === "linux" ? "127.0.0.2" : "127.0.0.1";
+
 const closeTimeoutMs = 10_000;
 
 /** Waits for the parent's message. `close` runs before exit, on SIGTERM or when the parent is gone. */

@@ -7,6 +7,7 @@ import type { FunctionDefinition } from "../../../infra/topology.ts";
 import { startChild } from "../processes/child.ts";
 import { type Keeper, keepRunning, type Running } from "../processes/keeper.ts";
 import { arn, physicalName } from "../stack/aws.ts";
+import { ownHost } from "./connect.ts";
 
 /** How long an invocation waits for a process that is restarting. */
 const processWaitMs = 10_000;
@@ -116,7 +117,7 @@ export function startFunctionPool(options: FunctionPoolOptions) {
   function send(running: Running, event: string, signal: AbortSignal): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const outgoing = request({
-        host: "127.0.0.1",
+        host: ownHost,
         port: running.port,
         method: "POST",
         agent,

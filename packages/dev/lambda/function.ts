@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
-import { connect, ready } from "./connect.ts";
+import { connect, ownHost, ready } from "./connect.ts";
 import { withDeadline } from "./deadline.ts";
 import { awslambda, isStreaming, ResponseStream } from "./response-stream.ts";
 
@@ -26,7 +26,7 @@ const server = createServer({ keepAliveTimeout: 0, requestTimeout: 0 }, (request
   if (request.headers.authorization === `Bearer ${token}`) return void invoke(request, response);
   response.writeHead(401).end();
 });
-server.listen(0, "127.0.0.1", () => ready((server.address() as AddressInfo).port));
+server.listen(0, ownHost, () => ready((server.address() as AddressInfo).port));
 
 async function load(root: string, name: string): Promise<Handler> {
   const dot = name.lastIndexOf(".");

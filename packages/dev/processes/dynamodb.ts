@@ -3,7 +3,7 @@ import { mkdirSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import dynalite from "dynalite";
 import { type GuardOptions, guard } from "../iam/guard.ts";
-import { connect, ready } from "../lambda/connect.ts";
+import { connect, ownHost, ready } from "../lambda/connect.ts";
 
 const { path, port, access } = await connect<{ path: string; port: number; access: GuardOptions }>(close);
 mkdirSync(path, { recursive: true });
@@ -18,7 +18,7 @@ process.on("uncaughtException", (error: NodeJS.ErrnoException) => {
   process.exit(1);
 });
 
-server.listen(port, "127.0.0.1");
+server.listen(port, ownHost);
 await once(server, "listening");
 ready((server.address() as AddressInfo).port);
 

@@ -1,15 +1,17 @@
 import { startSandboxApi } from "vercel-sandbox-local";
-import { connect, ready } from "../lambda/connect.ts";
+import { connect, ownHost, ready } from "../lambda/connect.ts";
 
 interface Init {
   dataDir: string;
   port: number;
+  tokens: string[];
+  network: { allowPrivate: "all" | string[] };
   /** Enables the control routes. */
   controlToken?: string;
 }
 
 const init = await connect<Init>(close);
-const api = await startSandboxApi(init);
+const api = await startSandboxApi({ ...init, host: ownHost });
 ready(Number(new URL(api.url).port));
 
 async function close(): Promise<void> {

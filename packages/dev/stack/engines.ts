@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Topology } from "../../../infra/topology.ts";
 import type { Principals } from "../iam/access.ts";
 import type { GuardOptions } from "../iam/guard.ts";
+import { ownHost } from "../lambda/connect.ts";
 import { basics } from "../lambda/function-environment.ts";
 import { startChild } from "../processes/child.ts";
 import { keepRunning } from "../processes/keeper.ts";
@@ -28,7 +29,11 @@ export interface EnginesOptions {
   principals: Principals;
   /** The host's. */
   credentials: Credentials;
-  /** Enables the sandbox API's control routes. They need a token because a sandbox can reach loopback. */
+  /** The only bearer token that the sandbox API accepts. */
+  sandboxToken: string;
+  /** Private addresses that sandboxes may reach. */
+  allowPrivate: "all" | string[];
+  /** Enables the sandbox API's control routes, which need this token. */
   controlToken: string | undefined;
   log: (line: string) => void;
 }
@@ -58,7 +63,16 @@ export function startEngines(options: EnginesOptions) {
   });
   const needsSandbox = usesProvider(topology) && !hasRealProvider(env);
   const sandbox = needsSandbox
-    ? startEngine({ ...common, name: "Sandbox", init: { dataDir: join(dataDir, "sandboxes"), controlToken } })
+    ? startEngine({
+        ...common,
+        name: "Sandbox",
+        init: {
+          dataDir: join(dataDir, "sandboxes"),
+          tokens: [options.sandboxToken],
+          network: { allowPrivate: options.allowPrivate },
+          controlToken,
+        },
+      })
     : undefined;
   const all = [dynamodb, sqs, ...(sandbox ? [sandbox] : [])];
 
@@ -98,7 +112,7 @@ function startEngine({ name, init, env, prepare = async () => {}, log }: EngineO
 }
 
 function urlOf(port: number): string {
-  return `http://127.0.0.1:${port}`;
+  return `http://${ownHost}:${port}`;
 }
 
 function child(name: string): URL {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { checkEnvironment, withDefaults } from "./environment.ts";
 
 const own = "http://127.0.0.1:4000";
-const sandbox = "http://127.0.0.1:4001";
+const sandbox = { url: "http://127.0.0.2:4001", token: "random" };
 const real = { VERCEL_TOKEN: "t", VERCEL_TEAM_ID: "team", VERCEL_PROJECT_ID: "p" };
 
 describe("the defaults of development", () => {
@@ -13,8 +13,8 @@ describe("the defaults of development", () => {
       CONCIERGE_ADMIN_USER_ID: "dev",
       CONCIERGE_ALLOW_PRIVATE_HOSTS: "true",
       CONCIERGE_URL: own,
-      VERCEL_SANDBOX_URL: sandbox,
-      VERCEL_TOKEN: "local",
+      VERCEL_SANDBOX_URL: sandbox.url,
+      VERCEL_TOKEN: sandbox.token,
       VERCEL_TEAM_ID: "local",
       VERCEL_PROJECT_ID: "local",
     });

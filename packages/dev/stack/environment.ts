@@ -22,15 +22,27 @@ export function hasRealProvider(env: Environment): boolean {
 
 const agentKeys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CURSOR_API_KEY"];
 
-/** A warning for the start: local sandboxes see agent keys that the real provider keeps outside. */
-export function agentKeyWarning(env: Environment): string | undefined {
+/** A warning for the start: without isolation, nothing keeps agent keys outside of sandboxes. */
+export function agentKeyWarning(env: Environment, isIsolated: boolean): string | undefined {
   const present = agentKeys.filter((name) => env[name]);
-  if (present.length === 0 || hasRealProvider(env)) return undefined;
-  return `${present.join(", ")}: visible to processes in local sandboxes; the real provider keeps keys outside`;
+  if (present.length === 0 || isIsolated || hasRealProvider(env)) return undefined;
+  return `${present.join(", ")}: readable by every process on this machine, because sandboxes are NOT ISOLATED`;
 }
 
-/** `sandboxUrl` is the local provider, if it is used. */
-export function withDefaults(env: Environment, url: string, sandboxUrl: string | undefined): Environment {
+/** With `CONCIERGE_ALLOW_PRIVATE_HOSTS`, repositories and model APIs may be on this machine. Runners always call back. */
+export function allowedPrivate(env: Environment, callbackUrl: string): "all" | string[] {
+  if ((env.CONCIERGE_ALLOW_PRIVATE_HOSTS || "true") === "true") return "all";
+  const { protocol, hostname, port } = new URL(callbackUrl);
+  return [`${hostname}:${port || (protocol === "https:" ? 443 : 80)}`];
+}
+
+export interface LocalProvider {
+  url: string;
+  token: string;
+}
+
+/** `sandbox` is the local provider, if it is used. */
+export function withDefaults(env: Environment, url: string, sandbox: LocalProvider | undefined): Environment {
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ""));
   return {
     CONCIERGE_STAGE: "dev",
@@ -39,11 +51,13 @@ export function withDefaults(env: Environment, url: string, sandboxUrl: string |
     CONCIERGE_ALLOW_PRIVATE_HOSTS: "true",
     CONCIERGE_URL: url,
     ...set,
-    ...(sandboxUrl && {
+    ...(sandbox && {
       // The shell's CONCIERGE_URL may name another Concierge. Local sandboxes must call this one.
       CONCIERGE_URL: url,
-      VERCEL_SANDBOX_URL: sandboxUrl,
-      ...Object.fromEntries(providerKeys.map((name) => [name, "local"])),
+      VERCEL_SANDBOX_URL: sandbox.url,
+      VERCEL_TOKEN: sandbox.token,
+      VERCEL_TEAM_ID: "local",
+      VERCEL_PROJECT_ID: "local",
     }),
   };
 }

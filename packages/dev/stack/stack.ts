@@ -1,5 +1,7 @@
 /** Starts the local stack: engines, sandbox API, the functions of a topology and what invokes them. */
+import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
+import { canIsolate } from "vercel-sandbox-local";
 import type { Queue, QueueSource, Topology } from "../../../infra/topology.ts";
 import { startHttpFront } from "../http/front.ts";
 import { createPrincipals } from "../iam/access.ts";
@@ -11,7 +13,13 @@ import { type SqsAccess, startQueueSource } from "../queues/source.ts";
 import { type Credentials, physicalName } from "./aws.ts";
 import { loadSecrets, lockDataDir, openDataDir } from "./data-dir.ts";
 import { type Endpoints, startEngines } from "./engines.ts";
-import { agentKeyWarning, checkEnvironment, type Environment, withDefaults } from "./environment.ts";
+import {
+  agentKeyWarning,
+  allowedPrivate,
+  checkEnvironment,
+  type Environment,
+  withDefaults,
+} from "./environment.ts";
 import { startSchedule } from "./schedule.ts";
 import { createScope, type Scope } from "./scope.ts";
 
@@ -35,6 +43,8 @@ export interface LocalStackOptions {
   callbackUrl?: string;
   /** The functions' variables come from here; by default `process.env`. */
   env?: Environment;
+  /** Starts even if several users would share this machine without isolation. */
+  allowUnisolated?: boolean;
   /** A directory of bundles to run instead of the sources. */
   bundles?: string;
   /** Replaces our stand-in for Lambda's runtime. */
@@ -54,6 +64,8 @@ export interface LocalStack extends AsyncDisposable {
   tableName: string;
   queueUrls: Record<string, string>;
   endpoints: Endpoints;
+  /** The token of the local sandbox API, new with each start. */
+  sandboxToken: string;
   /** The host's credentials, with full access to the engines. */
   credentials: Credentials;
   processes(): { name: string; pid: number }[];
@@ -98,6 +110,8 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
   log("starting the engines");
   const controlToken = env.CONCIERGE_DEV_CONTROL === "true" ? secrets.AdminApiKey : undefined;
   const { principals, host, functions } = createPrincipals(topology);
+  const sandboxToken = randomBytes(24).toString("base64url");
+  const callbackUrl = options.callbackUrl ?? front.url;
   const engines = startEngines({
     topology,
     dataDir,
@@ -105,6 +119,8 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
     principals,
     credentials: host,
     controlToken,
+    sandboxToken,
+    allowPrivate: allowedPrivate(env, callbackUrl),
     log,
   });
   scope.add(engines.stop);
@@ -112,18 +128,26 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
     engines.endpoints(),
     options.bundles ? loadBundles(topology, options.bundles) : loadSources(topology, join(dataDir, "assets")),
   ]);
-  if (endpoints.sandbox) log(`the sandbox API is at ${endpoints.sandbox}`);
+  if (endpoints.sandbox) log(`the sandbox API is at ${endpoints.sandbox} with token ${sandboxToken}`);
 
-  const warning = agentKeyWarning(env);
+  const isIsolated = !endpoints.sandbox || canIsolate();
+  const warning = agentKeyWarning(env, isIsolated);
   if (warning) log(warning);
   log("starting the functions");
-  const variables = withDefaults(env, options.callbackUrl ?? front.url, endpoints.sandbox);
+  const variables = withDefaults(
+    env,
+    callbackUrl,
+    endpoints.sandbox === undefined ? undefined : { url: endpoints.sandbox, token: sandboxToken },
+  );
   const context = { topology, variables, secrets, endpoints, credentials: functions };
   const pools = startFunctions(code, context, join(dataDir, "cache"), options, log);
   scope.add(() => stopAll(pools));
   front.serve(httpPool(topology, pools));
   await Promise.all(pools.map((pool) => pool.started));
   await untilOk(new URL(readyPath, front.url));
+  if (!isIsolated && !options.allowUnisolated) {
+    await assertOneUser(front.url, secrets.AdminApiKey ?? "", variables.CONCIERGE_ADMIN_USER_ID ?? "");
+  }
 
   const sqs = (name: string) => ({ endpoint: endpoints.sqs, host, own: functions[name] ?? host });
   const invokers = pools.flatMap((pool) => startInvokers(pool, topology, sqs(pool.name), options, log));
@@ -139,6 +163,7 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
     tableName: physicalName(Object.keys(topology.table)[0] ?? ""),
     queueUrls: queueUrls(topology, endpoints.sqs),
     endpoints,
+    sandboxToken,
     credentials: host,
     functions: pools,
     invokers,
@@ -212,6 +237,18 @@ async function untilOk(url: URL): Promise<void> {
     if (Date.now() > deadline) throw new Error(`GET ${url.pathname} still answers ${response.status}`);
     await new Promise((next) => setTimeout(next, readyPollMs));
   }
+}
+
+/** Without isolation, a task of one user can read the files, secrets and tokens of the others. */
+async function assertOneUser(url: string, apiKey: string, adminUserId: string): Promise<void> {
+  const response = await fetch(new URL("/v1/keys", url), { headers: { authorization: `Bearer ${apiKey}` } });
+  if (!response.ok) return void (await response.body?.cancel());
+  const { items } = (await response.json()) as { items: { userId: string }[] };
+  const others = new Set(items.map(({ userId }) => userId).filter((userId) => userId !== adminUserId));
+  if (others.size === 0) return;
+  throw new Error(
+    `sandboxes are NOT ISOLATED here, and ${others.size + 1} users have keys: install bubblewrap and iproute2, or start with --allow-unisolated`,
+  );
 }
 
 async function stopAll(parts: { stop(): Promise<void> }[]): Promise<void> {

@@ -11,6 +11,8 @@ import { createVercelProvider } from "../vercel.ts";
 const controlToken = "control";
 const credentials = { teamId: "local", projectId: "local" };
 const helperCredentials = { ...credentials, token: "helper" };
+/** One for each provider, by which its faults are told apart. */
+const unusedTokens = Array.from({ length: 2_000 }, () => `token-${randomUUID()}`);
 let api: SandboxApi;
 
 /** More often than the SDK retries. */
@@ -26,7 +28,11 @@ export function serveVercel(): void {
   let dataDir: string;
   beforeAll(async () => {
     dataDir = await mkdtemp(join(tmpdir(), "concierge-catalogue-"));
-    api = await startSandboxApi({ dataDir, controlToken });
+    api = await startSandboxApi({
+      dataDir,
+      controlToken,
+      tokens: [helperCredentials.token, ...unusedTokens],
+    });
     const { fetch } = globalThis;
     vi.stubGlobal("fetch", (input: string | URL, init?: RequestInit) =>
       fetch(String(input).replace("https://vercel.com", api.url), init),
@@ -41,7 +47,7 @@ export function serveVercel(): void {
 
 /** A provider with faults of its own, which no other provider meets. */
 export function open(timeLeftMs?: () => number) {
-  const token = `token-${randomUUID()}`;
+  const token = unusedTokens.pop() ?? "";
   return {
     provider: createVercelProvider({ ...credentials, token, timeLeftMs }),
     async fault(fault: object): Promise<void> {

@@ -1,6 +1,6 @@
 import { z } from "zod";
+import { NetworkPolicyRequest } from "../network/policy.ts";
 import type { Limits } from "../options.ts";
-import { NetworkPolicyRequest } from "./network-policy.ts";
 
 // Request bodies. Configurable bounds come from `limits`.
 

@@ -28,7 +28,7 @@ export function sandboxRoutes(world: World, schemas: RequestSchemas): Route[] {
   const fullBodyOf = (sandbox: SandboxRecord) => ({
     sandbox: bodyOf(sandbox),
     session: sessionBody(currentSession(world, sandbox)),
-    routes: routeBodies(sandbox),
+    routes: routeBodies(world, sandbox),
   });
 
   const create: Route["handle"] = async (call) => {
@@ -114,7 +114,7 @@ export function sandboxRoutes(world: World, schemas: RequestSchemas): Route[] {
         if (currentSnapshotId) sandbox.currentSnapshotId = usableSnapshot(world, currentSnapshotId).id;
         Object.assign(sandbox, configured(sandbox, change), { updatedAt: Date.now() });
         store.saveSandbox(sandbox);
-        return ok({ sandbox: bodyOf(sandbox), routes: routeBodies(sandbox) });
+        return ok({ sandbox: bodyOf(sandbox), routes: routeBodies(world, sandbox) });
       },
     },
     {
@@ -190,7 +190,7 @@ function configured(
     ...definedOnly(same),
     ...(timeout !== undefined && { timeoutMs: timeout }),
     ...(resources && { vcpus: resources.vcpus }),
-    ...(networkPolicy && { networkPolicy: reportedPolicy(networkPolicy) }),
+    ...(networkPolicy && { networkPolicy: reportedPolicy(networkPolicy), networkRules: networkPolicy }),
     ...(snapshotExpiration !== undefined && { snapshotExpirationMs: snapshotExpiration }),
   };
 }

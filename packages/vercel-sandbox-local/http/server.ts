@@ -1,11 +1,13 @@
 import { timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
-import type { ResolvedOptions } from "../options.ts";
+import type { World } from "../sandbox/world.ts";
 import { ApiError } from "./errors.ts";
 import type { Fault, Faults } from "./faults.ts";
+import { previewOf, servePreview, upgradePreview } from "./preview.ts";
 import { type Call, match, type Reply, type Route } from "./routing.ts";
 
 const apiPrefix = "/api";
@@ -13,7 +15,7 @@ const controlPrefix = "/_control";
 const keepAliveMs = 75_000;
 
 interface ServerParts {
-  options: ResolvedOptions;
+  world: World;
   routes: Route[];
   control: Route[];
   faults: Faults;
@@ -22,16 +24,26 @@ interface ServerParts {
 }
 
 export function createHttpServer(parts: ServerParts): Server {
-  const { options, routes, control, faults, sandboxOfSession } = parts;
+  const { world, routes, control, faults, sandboxOfSession } = parts;
+  const { options } = world;
   const server = createServer((request, response) => {
     // A disconnect ends what only this client waits for, such as a log stream.
     const gone = new AbortController();
     // An explicit reason avoids the default error and its stack trace.
     response.on("close", () => gone.abort("gone"));
-    answer(request, response, gone.signal).catch((error: unknown) => {
+    const preview = previewOf(request);
+    const answered = preview
+      ? servePreview(world, preview, request, response)
+      : answer(request, response, gone.signal);
+    answered.catch((error: unknown) => {
       options.onLog(`${request.method} ${request.url}: ${String(error)}`);
       response.destroy();
     });
+  });
+  server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const preview = previewOf(request);
+    if (!preview) return void socket.destroy();
+    upgradePreview(world, preview, request, socket, head).catch(() => socket.destroy());
   });
   server.keepAliveTimeout = keepAliveMs;
   return server;
@@ -55,12 +67,16 @@ export function createHttpServer(parts: ServerParts): Server {
       body = toAsync(read);
       return (JSON.parse(Buffer.concat(read).toString()) as { name?: string }).name;
     };
-    const fault = inControl ? undefined : await faults.take({ token, method, route: name, path, sandbox });
+    const isAuthorized = isAllowed(request, inControl ? [options.controlToken ?? ""] : options.tokens);
+    const fault =
+      inControl || !isAuthorized
+        ? undefined
+        : await faults.take({ token, method, route: name, path, sandbox });
     if (!inControl) faults.countRequest(name);
     if (fault && (await answeredByFault(fault, name, response, signal))) return;
 
     const reply = await attempt(async () => {
-      authorize(request, inControl ? [options.controlToken ?? ""] : options.tokens);
+      if (!isAuthorized) throw new ApiError("forbidden", "Not authorized");
       if (!found) throw new ApiError("not_found", "The requested resource does not exist.");
       return found.route.handle(callOf(request, body, url, found.params, signal));
     });
@@ -144,10 +160,9 @@ function bearerOf({ headers }: IncomingMessage): string | undefined {
   return /^Bearer (.+)$/i.exec(headers.authorization ?? "")?.[1];
 }
 
-function authorize(request: IncomingMessage, tokens: string[] | undefined): void {
+function isAllowed(request: IncomingMessage, tokens: string[]): boolean {
   const given = bearerOf(request);
-  if (given !== undefined && (tokens === undefined || tokens.some((token) => sameText(token, given)))) return;
-  throw new ApiError("forbidden", "Not authorized");
+  return given !== undefined && tokens.some((token) => sameText(token, given));
 }
 
 function sameText(a: string, b: string): boolean {

@@ -50,7 +50,7 @@ export function sessionRoutes(world: World, schemas: RequestSchemas): Route[] {
     route("getSession", "GET", `${base}/:id`, async (_call, id) => {
       const session = sessionById(world, id);
       const sandbox = sandboxOf(session);
-      return ok({ session: sessionBody(session), routes: sandbox ? routeBodies(sandbox) : [] });
+      return ok({ session: sessionBody(session), routes: sandbox ? routeBodies(world, sandbox) : [] });
     }),
 
     route("stopSession", "POST", `${base}/:id/stop`, async (_call, id) => {
@@ -82,10 +82,13 @@ export function sessionRoutes(world: World, schemas: RequestSchemas): Route[] {
     }),
 
     route("updateNetworkPolicy", "POST", `${base}/:id/network-policy`, async (call, id) => {
-      const policy = reportedPolicy(await call.json(schemas.policy));
-      runningSession(world, id);
+      const policy = await call.json(schemas.policy);
+      const { gateway } = runningSession(world, id);
+      // Without isolation nothing enforces it. The caller must not rely on it.
+      if (!gateway) throw new ApiError("not_supported", "Network policies need isolation.");
+      gateway.setPolicy(policy);
       const session = sessionById(world, id);
-      session.networkPolicy = policy;
+      session.networkPolicy = reportedPolicy(policy);
       session.updatedAt = Date.now();
       store.saveSession(session);
       return ok({ session: sessionBody(session) });

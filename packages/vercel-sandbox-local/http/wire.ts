@@ -7,6 +7,8 @@ import {
   type SnapshotRecord,
   sandboxCwd,
 } from "../sandbox/records.ts";
+import type { World } from "../sandbox/world.ts";
+import { subdomainOf } from "./preview.ts";
 
 // Records in the form that the SDK validates. JSON omits undefined fields.
 
@@ -72,11 +74,10 @@ export function commandBody(command: CommandRecord) {
   return { ...command };
 }
 
-/** Sandboxes share the host's network, so a port of a sandbox is the same port on loopback. */
-export function routeBodies(sandbox: SandboxRecord) {
-  return sandbox.ports.map((port) => ({
-    port,
-    subdomain: `${sandbox.id.replace("_", "-")}-${port}`,
-    url: `http://127.0.0.1:${port}`,
-  }));
+/** A port of a sandbox is reachable through the API, by the name of its route. */
+export function routeBodies({ url }: World, sandbox: SandboxRecord) {
+  return sandbox.ports.map((port) => {
+    const subdomain = subdomainOf(sandbox, port);
+    return { port, subdomain, url: `http://${subdomain}.localhost:${new URL(url).port}` };
+  });
 }

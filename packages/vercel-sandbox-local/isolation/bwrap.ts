@@ -5,39 +5,66 @@ import { etcArguments } from "./etc.ts";
 
 const runtimeDir = "/vercel/runtimes/node24";
 const initDir = "/run/sandbox-init";
-const userId = "1000";
+/** Where a sandbox finds its gateway and certificates. */
+export const networkDir = "/run/sandbox-network";
 
 // Root on the host can write these without any capability. If the API runs as root, so can its sandboxes.
 const kernelSettings = ["sys", "sysrq-trigger", "mtrr"];
 
-/** Whether bubblewrap is installed and can create namespaces. */
-export function bwrapWorks(): boolean {
-  try {
-    const flags = ["--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--proc", "/proc"];
-    execFileSync("bwrap", [...flags, "true"], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
+// bwrap starts the setup as root of the namespace. CAP_NET_ADMIN is for the route, CAP_SETFCAP to map that root to an
+// ordinary user in the namespace that init and all commands run in. Nobody has a capability there.
+const setupCapabilities = ["--cap-drop", "ALL", "--cap-add", "CAP_NET_ADMIN", "--cap-add", "CAP_SETFCAP"];
 
 export interface BwrapPaths {
   /** Contains the session's `vercel`, `home` and `tmp`. */
   root: string;
   /** The `/etc` of all sandboxes. */
   etc: string;
+  /** The session's gateway and certificates. */
+  network: string;
+}
+
+/** For each process; the kernel does not enforce `processes` if the API runs as root. */
+export interface ProcessLimits {
+  processes: number;
+  openFiles: number;
+  /** The size of a core file is always 0. Without a value, memory is not limited. */
+  dataBytes?: number | undefined;
+}
+
+/** Whether bubblewrap is installed and can create the namespaces, the network included. */
+export function bwrapWorks(): boolean {
+  try {
+    const flags = [...["--ro-bind", "/", "/"], ...namespaces(), "--dev", "/dev", ...procFs()];
+    const setup = [
+      "sh",
+      path.join(import.meta.dirname, "init/setup.sh"),
+      "1024",
+      "1024",
+      "unlimited",
+      "true",
+    ];
+    execFileSync("bwrap", [...flags, ...setup], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** bwrap's arguments for the namespace. It writes the pid of the first process to `infoFd`. */
-export function namespaceArguments({ root, etc }: BwrapPaths, hostname: string, infoFd: number): string[] {
+export function namespaceArguments(
+  { root, etc, network }: BwrapPaths,
+  hostname: string,
+  infoFd: number,
+): string[] {
   return [
-    ...["--unshare-user", "--uid", userId, "--gid", userId],
-    ...["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", hostname],
+    ...namespaces(),
+    ...["--unshare-ipc", "--unshare-uts", "--hostname", hostname],
     ...["--die-with-parent", "--new-session", "--info-fd", String(infoFd)],
     ...system(),
     ...etcArguments(etc),
-    ...["--dev", "/dev", "--tmpfs", "/dev/shm", "--proc", "/proc"],
-    ...kernelSettings.flatMap((name) => ["--ro-bind-try", `/proc/${name}`, `/proc/${name}`]),
+    ...["--dev", "/dev", "--tmpfs", "/dev/shm"],
+    ...procFs(),
     ...["--bind", path.join(root, "tmp"), "/tmp", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"],
     // No mount point may be inside a directory that persists and that the sandbox can write to. A symlink left in its
     // place would lead bwrap out of the new namespace at the next start.
@@ -46,12 +73,35 @@ export function namespaceArguments({ root, etc }: BwrapPaths, hostname: string, 
     ...["--bind", path.join(root, "vercel/sandbox"), "/vercel/sandbox"],
     ...nodeRuntime(),
     ...["--ro-bind", path.join(import.meta.dirname, "init"), initDir],
+    ...["--ro-bind", network, networkDir],
     ...["--chdir", "/vercel/sandbox"],
   ];
 }
 
 /** The command that bwrap runs in the namespace. */
-export const initCommand = [`${runtimeDir}/bin/node`, "--max-semi-space-size=1", `${initDir}/init.mjs`];
+export function initCommand({ processes, openFiles, dataBytes }: ProcessLimits): string[] {
+  const dataKb = dataBytes === undefined ? "unlimited" : String(Math.floor(dataBytes / 1024));
+  return [
+    ...["sh", `${initDir}/setup.sh`, String(processes), String(openFiles), dataKb],
+    ...[`${runtimeDir}/bin/node`, "--max-semi-space-size=1", `${initDir}/init.mjs`],
+  ];
+}
+
+function namespaces(): string[] {
+  return [
+    ...["--unshare-user", "--uid", "0", "--gid", "0", "--unshare-pid", "--unshare-net"],
+    ...setupCapabilities,
+  ];
+}
+
+// The settings of the sandbox's own network namespace stay writable for the setup.
+function procFs(): string[] {
+  return [
+    ...["--proc", "/proc"],
+    ...kernelSettings.flatMap((name) => ["--ro-bind-try", `/proc/${name}`, `/proc/${name}`]),
+    ...["--bind", "/proc/sys/net", "/proc/sys/net"],
+  ];
+}
 
 function system(): string[] {
   const links = ["bin", "sbin", "lib", "lib32", "lib64"].filter((name) => existsSync(`/${name}`));

@@ -8,18 +8,15 @@ const copiedFiles = [
   "ca-certificates.conf",
   "debian_version",
   "host.conf",
-  "hosts",
   "inputrc",
   "ld.so.cache",
   "ld.so.conf",
   "locale.alias",
   "localtime",
   "mime.types",
-  "nsswitch.conf",
   "os-release",
   "profile",
   "protocols",
-  "resolv.conf",
   "services",
   "ssl/openssl.cnf",
   "timezone",
@@ -34,13 +31,14 @@ const mountedDirectories = [
   "ssl/certs",
   "terminfo",
 ];
-// These can change while the API runs.
-const liveFiles = ["hosts", "resolv.conf"];
-
 const passwd = `root:x:0:0:root:/root:/bin/bash
 vercel-sandbox:x:1000:1000::/home/vercel-sandbox:/bin/bash
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 `;
+// Names are resolved by the sandbox's own DNS server, and by the host behind it.
+const hosts = "127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n";
+const resolvConf = "nameserver 127.0.0.1\noptions timeout:10 attempts:1\n";
+const nsswitch = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n";
 const group = "root:x:0:\nvercel-sandbox:x:1000:\nnogroup:x:65534:\n";
 
 /** Creates the `/etc` of all sandboxes. Small files are copied; a mount for each would slow every start. */
@@ -53,11 +51,14 @@ export function prepareEtc(directory: string): void {
   for (const name of mountedDirectories) mkdirSync(path.join(directory, name), { recursive: true });
   writeFileSync(path.join(directory, "passwd"), passwd);
   writeFileSync(path.join(directory, "group"), group);
+  writeFileSync(path.join(directory, "hosts"), hosts);
+  writeFileSync(path.join(directory, "resolv.conf"), resolvConf);
+  writeFileSync(path.join(directory, "nsswitch.conf"), nsswitch);
 }
 
 /** bwrap's arguments for a prepared `/etc`. */
 export function etcArguments(directory: string): string[] {
-  const mounts = [...mountedDirectories, ...liveFiles].filter((name) => existsSync(`/etc/${name}`));
+  const mounts = mountedDirectories.filter((name) => existsSync(`/etc/${name}`));
   return [
     ...["--ro-bind", directory, "/etc"],
     ...mounts.flatMap((name) => ["--ro-bind-try", `/etc/${name}`, `/etc/${name}`]),

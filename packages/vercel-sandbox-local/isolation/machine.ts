@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { z } from "zod";
-import { initCommand, namespaceArguments } from "./bwrap.ts";
+import { initCommand, namespaceArguments, type ProcessLimits } from "./bwrap.ts";
 import { encodeFrame, type Frame, readFrames } from "./frames.ts";
 import { plainArguments, sessionEnvironment, sweep } from "./plain.ts";
 
@@ -42,6 +42,8 @@ export interface Machine {
   /** Returns less than `length` only at the end of the file. */
   read(handle: number, length: number): Promise<Buffer>;
   close(handle: number): Promise<void>;
+  /** Makes init connect this port to the gateway. */
+  dial(port: number, dialId: string): Promise<void>;
   /** Kills all processes. Resolves when none is left. */
   kill(): Promise<void>;
   /** Resolves when init is gone, for any reason. */
@@ -62,6 +64,16 @@ export interface MachineOptions {
   sessionId: string;
   root: string;
   etc: string;
+  limits: ProcessLimits;
+  /** Only with isolation. */
+  network?: MachineNetwork | undefined;
+}
+
+export interface MachineNetwork {
+  /** The gateway's directory. */
+  directory: string;
+  /** The host's loopback ports that lead to the host at this moment. */
+  hostPorts(): number[];
 }
 
 const infoFd = 3;
@@ -86,6 +98,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
   const process = launch(options);
   const commands = new Map<string, CommandEvents>();
   const pending = new Map<number, PromiseWithResolvers<Reply>>();
+  const forwardedPorts = new Set<number>();
   const ready = Promise.withResolvers<void>();
   let nextId = 1;
   let hasEnded = false;
@@ -149,6 +162,14 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
     return waiting.promise;
   }
 
+  /** Before each command: a service of the host may have started since the last one. Init reads requests in order. */
+  function forwardNewPorts(): void {
+    const ports = options.network?.hostPorts().filter((port) => !forwardedPorts.has(port)) ?? [];
+    if (ports.length === 0) return;
+    for (const port of ports) forwardedPorts.add(port);
+    request({ op: "forwardPorts", ports }).catch(() => {});
+  }
+
   // `end` may reject this before it is awaited. An unhandled rejection would end the API.
   ready.promise.catch(() => {});
   await ready.promise;
@@ -158,6 +179,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
     async spawn(spec, events) {
       commands.set(spec.command, events);
       const env = options.isolation === "none" ? sessionEnvironment(options, spec.env) : spec.env;
+      forwardNewPorts();
       try {
         await request({ op: "spawn", ...spec, env });
       } catch (error) {
@@ -185,6 +207,9 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
     },
     async close(handle) {
       await request({ op: "close", handle });
+    },
+    async dial(port, dialId) {
+      await request({ op: "dial", port, dialId });
     },
     async kill() {
       await killAll();
@@ -233,9 +258,10 @@ function launch(options: MachineOptions): Launched {
   };
 }
 
-function launchIsolated({ sessionId, root, etc }: MachineOptions): ChildProcess {
+function launchIsolated({ sessionId, root, etc, limits, network }: MachineOptions): ChildProcess {
+  if (!network) throw new Error("an isolated sandbox needs a network");
   const hostname = sessionId.replaceAll("_", "-");
-  const child = spawn("bwrap", ["--args", String(argumentsFd), ...initCommand], {
+  const child = spawn("bwrap", ["--args", String(argumentsFd), ...initCommand(limits)], {
     // Only for init. Commands have their own environment.
     env: { PATH: "/usr/bin:/bin", UV_THREADPOOL_SIZE: "2" },
     stdio: ["pipe", "pipe", "pipe", "pipe", "pipe"],
@@ -245,7 +271,7 @@ function launchIsolated({ sessionId, root, etc }: MachineOptions): ChildProcess 
   if (pipe && "write" in pipe) {
     pipe.on("error", () => {});
     pipe.end(
-      namespaceArguments({ root, etc }, hostname, infoFd)
+      namespaceArguments({ root, etc, network: network.directory }, hostname, infoFd)
         .map((arg) => `${arg}\0`)
         .join(""),
     );

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { ApiError } from "../http/errors.ts";
+import { networkDir } from "../isolation/bwrap.ts";
 import type { CommandEvents, CommandSpec } from "../isolation/machine.ts";
 import { type CommandLog, createCommandLog, readCommandLog } from "./command-log.ts";
 import { type CommandRecord, newId, type SessionRecord, sandboxCwd } from "./records.ts";
@@ -25,11 +26,24 @@ export interface CommandRequest {
 }
 
 /** Defaults; the sandbox and the caller can override them. */
-export const baseEnvironment = {
+const baseEnvironment = {
   PATH: "/vercel/runtimes/node24/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   HOME: "/home/vercel-sandbox",
   LANG: "C.UTF-8",
 };
+
+// The machine's certificates and the sandbox's own, which signs for hosts whose requests its gateway changes.
+const trustEnvironment = {
+  NODE_EXTRA_CA_CERTS: `${networkDir}/ca.pem`,
+  SSL_CERT_FILE: `${networkDir}/bundle.pem`,
+  CURL_CA_BUNDLE: `${networkDir}/bundle.pem`,
+  GIT_SSL_CAINFO: `${networkDir}/bundle.pem`,
+  REQUESTS_CA_BUNDLE: `${networkDir}/bundle.pem`,
+};
+
+export function defaultEnvironment({ isolation }: World): Record<string, string> {
+  return isolation === "none" ? baseEnvironment : { ...baseEnvironment, ...trustEnvironment };
+}
 
 const sigkill = 9;
 const signalExitBase = 128;
@@ -111,7 +125,7 @@ async function startCommand(
     cmd: request.command,
     args: request.args,
     cwd: record.cwd,
-    env: { ...baseEnvironment, ...sandbox?.env, ...request.env },
+    env: { ...defaultEnvironment(world), ...sandbox?.env, ...request.env },
   };
   const events: CommandEvents = {
     onOutput: log.append,

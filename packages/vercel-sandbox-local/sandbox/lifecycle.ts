@@ -1,9 +1,11 @@
+import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../http/errors.ts";
-import { startMachine } from "../isolation/machine.ts";
+import { type Machine, startMachine } from "../isolation/machine.ts";
 import { sweep } from "../isolation/plain.ts";
+import { type Gateway, openGateway } from "../network/gateway.ts";
 import {
   isAlive,
   newId,
@@ -192,7 +194,7 @@ async function startSession(
   session: SessionRecord,
   prepare: (running: RunningSession) => Promise<void> = async () => {},
 ): Promise<void> {
-  const { store, isolation } = world;
+  const { store } = world;
   const root = store.sessionRoot(session.id);
   try {
     if (world.latency.createMs > 0) await sleep(world.latency.createMs);
@@ -201,10 +203,11 @@ async function startSession(
       mkdirSync(path.join(root, directory), { recursive: true });
     }
     chmodSync(path.join(root, "tmp"), 0o1777);
-    const machine = await startMachine({ isolation, sessionId: session.id, root, etc: world.etcDir });
+    const { machine, gateway } = await openMachine(world, session, root);
     touch(world, session, { startedAt: Date.now() });
     const running = {
       machine,
+      gateway,
       commands: new Map(),
       expiry: expireLater(world, session),
     };
@@ -218,6 +221,29 @@ async function startSession(
     await endSession(world, session, { as: "failed", discardFiles: true });
     throw error;
   }
+}
+
+async function openMachine(
+  world: World,
+  session: SessionRecord,
+  root: string,
+): Promise<{ machine: Machine; gateway: Gateway | undefined }> {
+  const { isolation, network, etcDir: etc, options } = world;
+  const common = { isolation, sessionId: session.id, root, etc, limits: options.limits.process };
+  if (!network) return { machine: await startMachine(common), gateway: undefined };
+  const rules = world.store.sandboxes.get(session.sandboxId)?.networkRules ?? { mode: "allow-all" as const };
+  const directory = path.join(network.directory, randomBytes(6).toString("hex"));
+  const [gateway, machine] = await Promise.allSettled([
+    openGateway(directory, network.settings, rules),
+    startMachine({ ...common, network: { directory, hostPorts: network.hostPorts } }),
+  ]);
+  if (gateway.status === "fulfilled" && machine.status === "fulfilled") {
+    void machine.value.exited.then(gateway.value.close);
+    return { machine: machine.value, gateway: gateway.value };
+  }
+  if (gateway.status === "fulfilled") gateway.value.close();
+  if (machine.status === "fulfilled") await machine.value.kill();
+  throw gateway.status === "rejected" ? gateway.reason : machine.status === "rejected" && machine.reason;
 }
 
 interface Ending {

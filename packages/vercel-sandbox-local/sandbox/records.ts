@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import type { NetworkPolicyRequest } from "../network/policy.ts";
 
 export const sandboxCwd = "/vercel/sandbox";
 export const defaultRegion = "iad1";
@@ -44,7 +45,10 @@ export interface SandboxConfig {
   env: Record<string, string>;
   tags?: Record<string, string> | undefined;
   ports: number[];
+  /** As reported to callers. */
   networkPolicy: NetworkPolicy;
+  /** As requested, with the headers' values. */
+  networkRules?: NetworkPolicyRequest | undefined;
   snapshotExpirationMs?: number | undefined;
   keepLastSnapshots?: Retention | undefined;
 }

@@ -1,6 +1,6 @@
 import { ApiError } from "../http/errors.ts";
 import type { Machine } from "../isolation/machine.ts";
-import { baseEnvironment } from "./commands.ts";
+import { defaultEnvironment } from "./commands.ts";
 import { unpack } from "./files.ts";
 import { newId, sandboxCwd } from "./records.ts";
 import type { RunningSession, World } from "./world.ts";
@@ -32,20 +32,20 @@ const credentialHelper = '!f() { echo "username=$CLONE_USERNAME"; echo "password
 export async function installSource(world: World, { machine }: RunningSession, source: FetchedSource) {
   switch (source.type) {
     case "git":
-      return clone(machine, source);
+      return clone(world, machine, source);
     case "tarball":
       return download(world, machine, source.url);
   }
 }
 
-async function clone(machine: Machine, source: GitSource): Promise<void> {
+async function clone(world: World, machine: Machine, source: GitSource): Promise<void> {
   const url = webUrl(source.url);
   const username = source.username ?? decodeURIComponent(url.username);
   const password = source.password ?? decodeURIComponent(url.password);
   url.username = "";
   url.password = "";
   const env: Record<string, string> = {
-    ...baseEnvironment,
+    ...defaultEnvironment(world),
     GIT_TERMINAL_PROMPT: "0",
     ...(password && {
       CLONE_USERNAME: username,

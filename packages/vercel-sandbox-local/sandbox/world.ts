@@ -1,5 +1,7 @@
 import { ApiError } from "../http/errors.ts";
 import { type Isolation, type Machine, MachineError } from "../isolation/machine.ts";
+import type { Gateway } from "../network/gateway.ts";
+import type { Network } from "../network/settings.ts";
 import type { Latency, ResolvedOptions } from "../options.ts";
 import type { LiveCommand } from "./commands.ts";
 import type { SandboxRecord, SessionRecord } from "./records.ts";
@@ -7,6 +9,8 @@ import type { Store } from "./store.ts";
 
 export interface RunningSession {
   machine: Machine;
+  /** Undefined without isolation. */
+  gateway?: Gateway | undefined;
   commands: Map<string, LiveCommand>;
   expiry: NodeJS.Timeout;
 }
@@ -16,6 +20,10 @@ export interface World {
   options: ResolvedOptions;
   isolation: Isolation;
   etcDir: string;
+  /** Undefined without isolation: sandboxes then share the host's network. */
+  network?: Network | undefined;
+  /** The address of the API. */
+  url: string;
   latency: Latency;
   store: Store;
   running: Map<string, RunningSession>;
@@ -23,10 +31,11 @@ export interface World {
   exclusively<T>(sandboxId: string, change: () => Promise<T>): Promise<T>;
 }
 
-export function createWorld(world: Omit<World, "running" | "exclusively">): World {
+export function createWorld(world: Omit<World, "url" | "running" | "exclusively">): World {
   const tails = new Map<string, Promise<unknown>>();
   return {
     ...world,
+    url: "",
     running: new Map(),
     async exclusively(sandboxId, change) {
       const before = tails.get(sandboxId) ?? Promise.resolve();

@@ -16,6 +16,8 @@ export const isRemote = Boolean(VERCEL_TOKEN && VERCEL_TEAM_ID && VERCEL_PROJECT
 
 const bin = path.join(import.meta.dirname, "../bin/vercel-sandbox-local.mjs");
 const controlToken = "control";
+/** The token of the service and two more, for tests that separate callers by their token. */
+const tokens = ["token", "unlucky", "right"];
 const eventuallyMs = 10_000;
 
 type Test = (context: TestContext) => Promise<void>;
@@ -54,7 +56,7 @@ export function isolationTest(name: string, body: Test) {
 export async function openService(options: Partial<SandboxApiOptions> = {}) {
   const directory = await temporaryDirectory();
   const dataDir = options.dataDir ?? directory.path;
-  const api = isRemote ? undefined : await startSandboxApi({ controlToken, ...options, dataDir });
+  const api = isRemote ? undefined : await startSandboxApi({ controlToken, tokens, ...options, dataDir });
   const credentials: Credentials = {
     token: VERCEL_TOKEN ?? "token",
     teamId: VERCEL_TEAM_ID ?? "team_test",
@@ -99,7 +101,7 @@ export type Service = Awaited<ReturnType<typeof openService>>;
 
 /** The API in its own process, which can be killed. */
 export async function spawnApi(dataDir: string, ...args: string[]) {
-  const child = spawn(process.execPath, [bin, "--json", "--data-dir", dataDir, ...args], {
+  const child = spawn(process.execPath, [bin, "--json", "--token", "token", "--data-dir", dataDir, ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const gone = once(child, "exit") as Promise<[number | null, NodeJS.Signals | null]>;

@@ -11,6 +11,8 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
+  readdirSync,
+  readFileSync,
   readSync,
   realpathSync,
   statSync,
@@ -24,6 +26,7 @@ const drainIdleMs = 30;
 const drainRounds = 40;
 // More than a pipe holds. After this many bytes, everything written before the exit has arrived.
 const drainBytes = 1 << 20;
+const closeOnExec = 0o2000000;
 const exitNotFound = 127;
 const exitNotExecutable = 126;
 
@@ -34,7 +37,15 @@ const running = new Map();
 const sources = new Set();
 let blocked = false;
 
-const operations = { spawn: start, signal, mkdir: makeDirectory, write, open: openForRead, read, close };
+const operations = {
+  spawn: start,
+  signal,
+  mkdir: makeDirectory,
+  write,
+  open: openForRead,
+  read,
+  close,
+};
 
 // `pkill node` or `kill -TERM -1` in a sandbox must not end init.
 process.title = "sandbox-init";
@@ -48,8 +59,27 @@ process.stdout.on("drain", () => {
 });
 process.stdout.on("error", shutDown);
 process.stdin.on("close", shutDown);
-process.stdin.on("data", frameReader(handle));
+closeInherited();
 send({ event: "ready" });
+// After the report, so that the API can go on meanwhile. The first request is read when the network is there.
+if (!root) {
+  const { dial, forwardPorts, openNetwork } = await import("./network.mjs");
+  await openNetwork();
+  Object.assign(operations, { dial, forwardPorts });
+}
+process.stdin.on("data", frameReader(handle));
+
+/** Descriptors that the API itself inherited would pass to every command. Those of this process close on exec. */
+function closeInherited() {
+  for (const name of readdirSync("/proc/self/fd")) {
+    if (Number(name) <= 2) continue;
+    const flags = unlessAbsent(
+      (file) => /^flags:\s+(\d+)/m.exec(readFileSync(file, "utf8"))?.[1],
+      `/proc/self/fdinfo/${name}`,
+    );
+    if (flags !== undefined && !(Number.parseInt(flags, 8) & closeOnExec)) closeSync(Number(name));
+  }
+}
 
 function handle(header, body) {
   let result;
