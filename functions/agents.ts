@@ -14,15 +14,20 @@ export function agentAccess(env: NodeJS.ProcessEnv): Record<Agent, AgentAccess> 
 
 function accessFrom(needs: AgentNeeds, env: NodeJS.ProcessEnv): AgentAccess {
   const { hosts, secret, baseUrl } = needs;
-  const address = baseUrl === undefined ? undefined : env[baseUrl];
-  const reachable = address === undefined ? hosts : [new URL(address).hostname, ...hosts];
-  const variables = baseUrl !== undefined && address !== undefined ? { [baseUrl]: address } : {};
   const value = secret && env[secret.name];
-  const [host = ""] = reachable;
+  const model = modelOf(needs, env);
   return {
-    hosts: reachable,
-    env: variables,
-    secrets: secret && value ? [{ ...secret, value, host }] : [],
+    hosts: model.url ? [model.host, ...hosts] : hosts,
+    env: baseUrl && model.url ? { [baseUrl.name]: model.url } : {},
+    secrets: secret && value ? [{ ...secret, value, host: model.host, path: model.path }] : [],
     missing: secret && !value ? [secret.name] : [],
   };
+}
+
+/** Where the agent's key may go: the given address, or else the first host. */
+function modelOf({ hosts: [host = ""], secret, baseUrl }: AgentNeeds, env: NodeJS.ProcessEnv) {
+  const url = baseUrl && env[baseUrl.name];
+  if (!url) return { host, path: secret?.path ?? "/" };
+  const { hostname, pathname } = new URL(url);
+  return { url, host: hostname, path: `${pathname.replace(/\/+$/, "")}${baseUrl.path}` };
 }

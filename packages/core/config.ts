@@ -39,6 +39,10 @@ const variables = {
     text(/^(claude|codex)(,(claude|codex))*$/, "claude, codex, or both separated by a comma"),
   ),
   SANDBOX_SETUP: optional(() => text(/^[^\0]{1,4000}$/s, "a shell script of at most 4000 characters")),
+  SANDBOX_HOSTS: variable(
+    () => text(/^[A-Za-z0-9.*:-]+(,[A-Za-z0-9.*:-]+)*$/, "host names separated by commas, or *"),
+    "*",
+  ),
   ENABLE_DB_BACKED_STOP: flag(),
   ENABLE_CANCELLATION_CHECKS: flag(),
   ENABLE_HEALTH_PROBE: flag(),
@@ -92,6 +96,8 @@ export function parseConfig(environment: Environment) {
     sandboxAgents: env.SANDBOX_AGENTS?.split(",") ?? [],
     /** The script that installs what every sandbox needs. */
     setup: env.SANDBOX_SETUP,
+    /** The hosts that a sandbox may reach while no turn runs in it. */
+    sandboxHosts: env.SANDBOX_HOSTS.split(","),
     flags: {
       ENABLE_DB_BACKED_STOP: env.ENABLE_DB_BACKED_STOP,
       ENABLE_CANCELLATION_CHECKS: env.ENABLE_CANCELLATION_CHECKS,

@@ -50,7 +50,14 @@ export interface SandboxDeps extends Deps {
 export interface AcquireDeps {
   config: Pick<
     Config,
-    "stage" | "sessionIdleMs" | "poolMax" | "poolMaxPerUser" | "warmTarget" | "sandboxMaxMs" | "setup"
+    | "stage"
+    | "sessionIdleMs"
+    | "poolMax"
+    | "poolMaxPerUser"
+    | "warmTarget"
+    | "sandboxMaxMs"
+    | "setup"
+    | "sandboxHosts"
   >;
   clock: Clock;
   ids: Pick<Ids, "claim">;
@@ -80,6 +87,8 @@ export interface AgentSecret {
   name: string;
   value: string;
   host: string;
+  /** The start of the paths that it is sent to. */
+  path: string;
   /** The header that carries it, and the scheme before the value. */
   header: string;
   scheme?: string | undefined;

@@ -135,5 +135,9 @@ export const metadataValueMaxLength = 512;
 export const repoUrlMaxLength = 1024;
 export const webhookUrlMaxLength = 2048;
 export const hostsMax = 50;
+/** Hosts that a turn needs itself: the callback, the git remote, its agent's. */
+export const ownHostsMax = 10;
+/** How long a runner that reports its end waits for its credentials to be taken away. */
+export const networkCloseMs = 3_000;
 export const hostMaxLength = 253;
 export const bodyMaxBytes = 1024 * 1024;

@@ -65,9 +65,22 @@ export interface RunnerReport {
 }
 
 export interface NetworkPolicy {
+  /** Hosts that the sandbox may reach. `*` allows all. */
   allow: readonly string[];
-  /** Headers to inject, by host. */
-  inject: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  inject: readonly HeaderRule[];
+}
+
+/** Sets a header on requests to a host. The sandbox never sees its value. */
+export interface HeaderRule {
+  host: string;
+  /** All that is given must match. */
+  match: {
+    path: { exact: string } | { startsWith: string };
+    method?: string;
+    query?: { name: string; value: string };
+    header?: { name: string; value: string };
+  };
+  set: { name: string; value: string };
 }
 
 export type SweepResult = "clean" | "alive" | "superseded";
@@ -89,6 +102,8 @@ export interface Provider {
     tags: Record<string, string>;
     timeoutMs: number;
     snapshotId?: string | undefined;
+    /** In force before anything runs in the sandbox. */
+    policy?: NetworkPolicy | undefined;
   }): Promise<LiveSandbox>;
   probe(name: string): Promise<Probe>;
   /** Brings back a stopped sandbox in a new provider session. */
@@ -106,8 +121,9 @@ export interface Provider {
   list(tags: { stage: string }, cursor?: string): Promise<Page<ListedSandbox>>;
   writeFiles(sandbox: SandboxRef, files: readonly SandboxFile[]): Promise<void>;
   /**
-   * Limits the sandbox to these hosts and injects headers that it never sees. Returns `open` if the provider can do
-   * neither: secrets then have to enter the sandbox.
+   * Replaces the sandbox's policy: limits it to these hosts and injects headers that it never sees. In force for every
+   * request that starts after the call returns. Returns `open` if the provider can do neither: secrets then have to
+   * enter the sandbox.
    */
   guardNetwork(sandbox: SandboxRef, policy: NetworkPolicy): Promise<"guarded" | "open">;
   /**

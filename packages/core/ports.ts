@@ -62,6 +62,7 @@ export interface TaskChange {
     | "conversation"
     | "prompt"
     | "aliveAt"
+    | "networkOpen"
     | "reaped"
     | "maybeLaunched"
   )[];

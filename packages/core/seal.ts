@@ -9,6 +9,8 @@ export interface Sealer {
   open(sealed: string, purpose: string): string;
   /** A token for `{taskId, turn}` until it expires. */
   issueToken(claims: TokenClaims): string;
+  /** What a turn's agent gets instead of its key. The same for every launch of the turn. */
+  placeholder(turn: Pick<TokenClaims, "taskId" | "turn">): string;
   /** The claims of our own token, even after it expired: the caller compares `expiresAt`. */
   readToken(token: string): TokenClaims | undefined;
   /** The secret that signs a user's webhooks, in the form that receivers' libraries expect. */
@@ -50,6 +52,9 @@ export function createSealer(secret: string): Sealer {
       const claims = `${taskId}.${turn}.${expiresAt}`;
       return `${claims}.${sign(tokenKey, claims).toString("base64url")}`;
     },
+
+    placeholder: ({ taskId, turn }) =>
+      `concierge-${sign(tokenKey, `placeholder ${taskId}.${turn}`).toString("base64url")}`,
 
     readToken(token) {
       const end = token.lastIndexOf(".");

@@ -159,7 +159,7 @@ const operations: Record<string, Operation<unknown>> = {
   guard: operation({
     prepare: aSandbox,
     returns: "guarded",
-    run: (provider, sandbox) => provider.guardNetwork(sandbox, { allow: ["api.example"], inject: {} }),
+    run: (provider, sandbox) => provider.guardNetwork(sandbox, { allow: ["api.example"], inject: [] }),
   }),
   launch: operation({
     prepare: aSandbox,

@@ -146,7 +146,8 @@ describe("the network of a sandbox", () => {
     try {
       const provider = createVercelProvider(credentials);
       const sandbox = await provider.create({ name: "guarded", tags: {}, timeoutMs: 600_000 });
-      const inject = { "api.example": { "x-api-key": "the secret" } };
+      const match = { path: { startsWith: "/v1/" }, header: { name: "x-api-key", value: "placeholder" } };
+      const inject = [{ host: "api.example", match, set: { name: "x-api-key", value: "the secret" } }];
       const policy = { allow: ["api.example", "git.example"], inject };
       expect(await provider.guardNetwork(sandbox, policy)).toBe("guarded");
 
@@ -155,7 +156,15 @@ describe("the network of a sandbox", () => {
       ).currentSession();
       expect(networkPolicy).toEqual({
         allow: {
-          "api.example": [{ transform: [{ headers: { "x-api-key": expect.any(String) } }] }],
+          "api.example": [
+            {
+              match: {
+                path: { startsWith: "/v1/" },
+                headers: [{ key: { exact: "x-api-key" }, value: { exact: "placeholder" } }],
+              },
+              transform: [{ headers: { "x-api-key": expect.any(String) } }],
+            },
+          ],
           "git.example": [],
         },
       });

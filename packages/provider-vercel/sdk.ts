@@ -1,9 +1,10 @@
 import { limits, type Provider, ProviderError, type RunnerReport } from "@concierge/core";
 import { runFiles } from "@concierge/protocol";
-import { type NetworkPolicyRule, Sandbox, Snapshot } from "@vercel/sandbox";
+import { Sandbox, Snapshot } from "@vercel/sandbox";
 import { type Calls, createCalls, type InSession, isSettled, probeTimeoutMs } from "./calls.ts";
 import { confirmedAs, isSnapshotMissing, statusOf } from "./errors.ts";
 import { execute } from "./execute.ts";
+import { toVercelPolicy } from "./network-policy.ts";
 import { fromWorkingDirectory } from "./paths.ts";
 import { readRunnerState } from "./runner-state.ts";
 import { launchScript, sweepScript } from "./shell/scripts.ts";
@@ -38,7 +39,7 @@ export function createSdkProvider(options: ProviderOptions): Provider {
   return {
     probe,
 
-    async create({ name, tags, timeoutMs, snapshotId }) {
+    async create({ name, tags, timeoutMs, snapshotId, policy }) {
       const common = {
         ...calls.common,
         name,
@@ -49,6 +50,7 @@ export function createSdkProvider(options: ProviderOptions): Provider {
         persistent: true,
         keepLastSnapshots: { count: 1 },
         snapshotExpiration: keptStoppedMs,
+        ...(policy && { networkPolicy: toVercelPolicy(policy) }),
       };
       const create = (signal: AbortSignal) =>
         snapshotId === undefined
@@ -109,13 +111,9 @@ export function createSdkProvider(options: ProviderOptions): Provider {
       await inside.call("write files", (session, signal) => session.writeFiles([...files], { signal }));
     },
 
-    async guardNetwork(ref, { allow, inject }) {
+    async guardNetwork(ref, policy) {
       const inside = await enter(ref);
-      const rules = allow.map((host): [string, NetworkPolicyRule[]] => {
-        const headers = inject[host];
-        return [host, headers ? [{ transform: [{ headers: { ...headers } }] }] : []];
-      });
-      const networkPolicy = { allow: Object.fromEntries(rules) };
+      const networkPolicy = toVercelPolicy(policy);
       try {
         await inside.call("guard the network", (session, signal) =>
           session.update({ networkPolicy }, { signal }),

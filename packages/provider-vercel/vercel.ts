@@ -26,7 +26,11 @@ export function createVercelProvider(options: ProviderOptions): Provider {
     exec: async (...args) => (await sdk()).exec(...args),
     list: async (...args) => (await sdk()).list(...args),
     writeFiles: async (...args) => (await sdk()).writeFiles(...args),
-    guardNetwork: async (...args) => (await sdk()).guardNetwork(...args),
+    async guardNetwork(sandbox, policy) {
+      const { putNetworkPolicy } = await import("./network-policy.ts");
+      if (await putNetworkPolicy(options, sandbox.sessionId, policy)) return "guarded";
+      return await (await sdk()).guardNetwork(sandbox, policy);
+    },
     launch: async (...args) => (await sdk()).launch(...args),
     ask: async (...args) => (await sdk()).ask(...args),
     extend: async (...args) => (await sdk()).extend(...args),

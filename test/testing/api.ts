@@ -39,6 +39,7 @@ const key = {
   name: "ANTHROPIC_API_KEY",
   header: "x-api-key",
   host: "api.anthropic.com",
+  path: "/v1/",
   value: "canary-agent-key",
 };
 

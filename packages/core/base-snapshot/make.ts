@@ -2,6 +2,7 @@ import type { AcquireDeps } from "../deps.ts";
 import { ProviderError, SetupError } from "../errors.ts";
 import { setupTimeoutMs } from "../limits.ts";
 import type { LiveSandbox, SandboxRef } from "../ports.ts";
+import { restingPolicy } from "../task/network.ts";
 import type { Origin } from "../task/schema.ts";
 import { fingerprintOf, usableSnapshot } from "./decide.ts";
 
@@ -13,10 +14,12 @@ export const silently: Step = (_step, _detail, work) => work();
 /** A new sandbox with everything installed: from the base snapshot, otherwise by installing into an empty one. */
 export async function makeSandbox(
   deps: AcquireDeps,
-  options: { name: string; tags: Record<string, string>; timeoutMs: number },
+  wanted: { name: string; tags: Record<string, string>; timeoutMs: number },
   step: Step,
 ): Promise<{ sandbox: LiveSandbox; origin: Origin }> {
   const { store, provider, clock, config } = deps;
+  const policy = restingPolicy(config);
+  const options = { ...wanted, ...(!policy.allow.includes("*") && { policy }) };
   const base = await store.getBaseSnapshot();
   const snapshotId = usableSnapshot(base, fingerprintOf(config), clock.now());
   if (snapshotId) {

@@ -65,3 +65,12 @@ export function busy(sessionKey: string, holder: Lease): AppError {
     turn: holder.turn,
   });
 }
+
+/** Whether the session still points to this turn. It does after the turn's end, until another turn takes the lease. */
+export async function hasLease(
+  { store }: Pick<Deps, "store">,
+  { id, turn, userId, sessionKey }: Pick<Task, "id" | "turn" | "userId" | "sessionKey">,
+): Promise<boolean> {
+  const lease = (await store.getSession(userId, sessionKey))?.lease;
+  return lease?.taskId === id && lease.turn === turn;
+}

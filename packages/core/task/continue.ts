@@ -1,4 +1,4 @@
-import type { SealingDeps } from "../deps.ts";
+import type { EndingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { noticesKept, phasesKept, taskRetentionMs, turnsMax } from "../limits.ts";
 import type { TaskChange } from "../ports.ts";
@@ -20,7 +20,7 @@ import { addUsed } from "./view.ts";
  * never with another request's turn.
  */
 export async function continueTask(
-  deps: SealingDeps,
+  deps: EndingDeps,
   userId: string,
   id: string,
   request: ContinueRequest,
@@ -60,21 +60,21 @@ export async function continueTask(
  * A short prompt gets its own item at launch. A turn that never launched has none yet, so store it before it is
  * replaced.
  */
-async function keepUnlaunchedPrompt(store: SealingDeps["store"], task: Task): Promise<void> {
+async function keepUnlaunchedPrompt(store: EndingDeps["store"], task: Task): Promise<void> {
   const { id, turn, turnKey, prompt, startedAt, expiresAt } = task;
   if (prompt !== undefined && startedAt === undefined)
     await store.putPrompt(id, { turn, key: turnKey }, prompt, expiresAt);
 }
 
 /** The first try may have died before it sent the message. Sending it twice is harmless. */
-async function answerRetry({ work }: SealingDeps, task: Task, made: number): Promise<Task> {
+async function answerRetry({ work }: EndingDeps, task: Task, made: number): Promise<Task> {
   if (task.turn === made && task.state.status === "queued")
     await work.send({ kind: "provision", taskId: task.id, turn: made });
   return task;
 }
 
 function nextTurn(
-  { clock, sealer, config }: SealingDeps,
+  { clock, sealer, config }: EndingDeps,
   task: Task,
   request: ContinueRequest,
   turnKey: string,

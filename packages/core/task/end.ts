@@ -1,4 +1,4 @@
-import type { Deps, SandboxDeps } from "../deps.ts";
+import type { Deps, EndingDeps, SandboxDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { terminateRetryMs } from "../limits.ts";
 import { countStopBegun, countStopProven } from "../metrics/count.ts";
@@ -13,6 +13,7 @@ import {
 import { settleReported } from "./finalize.ts";
 import { ended, requestFollowUp, shortened } from "./follow-up.ts";
 import { when } from "./guards.ts";
+import { closeNetwork } from "./network.ts";
 import { proveDeath } from "./prove.ts";
 import { wasReported } from "./read.ts";
 import { reported } from "./report.ts";
@@ -75,7 +76,11 @@ async function attempt(deps: SandboxDeps, task: Task, by: Actor): Promise<Task> 
   // retries.
   const timer = { kind: "terminate", taskId: task.id, turn } as const;
   const armed = timers.arm(timer, terminateBackoffMs(state.attempts)).catch(() => {});
-  const [proven] = await Promise.all([isProven(deps, task, state.attempts), armed]);
+  const [proven, isClosed] = await Promise.all([
+    isProven(deps, task, state.attempts),
+    closeNetwork(deps, task),
+    armed,
+  ]);
   if (!proven) {
     metrics.count("stop_unproven", 1, { cause: state.error.code });
     return task;
@@ -86,7 +91,9 @@ async function attempt(deps: SandboxDeps, task: Task, by: Actor): Promise<Task> 
   const over = await store.changeTask(
     task.id,
     when.stopping(turn),
-    ended(turn, { status: outcome, endedAt: now, result: null, error }, now, by),
+    ended(turn, { status: outcome, endedAt: now, result: null, error }, now, by, {
+      set: isClosed ? {} : { networkOpen: true },
+    }),
   );
   if (over.won) {
     countStopProven(deps, over.item, error.code);
@@ -115,7 +122,7 @@ export async function failTurn(
 
 /** The runner reports that its agent has ended and that all output before was accepted. */
 export async function reportEnd(
-  deps: Deps,
+  deps: EndingDeps,
   { taskId, turn }: { taskId: string; turn: number },
   end: RunnerEnd,
 ): Promise<"done" | "stop" | "wait"> {
@@ -124,7 +131,9 @@ export async function reportEnd(
 
   const verdict = decideEnd(end, clock.now());
   const task = await store.getTask(taskId);
-  const news = task ? reported(task, end, clock.now()) : {};
+  // Before the write that ends the turn: afterwards the next turn may already have its own policy.
+  const isClosed = !isRunning(task, turn) || (await closeNetwork(deps, task));
+  const news = { ...(task && reported(task, end, clock.now())), ...(!isClosed && { networkOpen: true }) };
   const change =
     "outcome" in verdict
       ? stoppingChange(deps, turn, verdict, { by: "runner", news, ...(task && commandOf(task)) })
@@ -144,7 +153,11 @@ export async function reportEnd(
   return "done";
 }
 
-type News = ReturnType<typeof reported>;
+type News = ReturnType<typeof reported> & { networkOpen?: boolean };
+
+function isRunning(task: Task | undefined, turn: number): task is Task {
+  return task?.turn === turn && task.state.status === "running";
+}
 
 function stoppingChange(
   { clock }: Deps,

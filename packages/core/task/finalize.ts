@@ -1,4 +1,4 @@
-import type { Deps, EndingDeps, SealingDeps } from "../deps.ts";
+import type { EndingDeps, SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { finalizeMs, reaperSlackMs } from "../limits.ts";
 import type { GitCredential } from "../ports.ts";
@@ -11,6 +11,7 @@ import {
 } from "./decide.ts";
 import { ended, requestFollowUp } from "./follow-up.ts";
 import { when } from "./guards.ts";
+import { closeNetwork, gitRules } from "./network.ts";
 import { proveDeath } from "./prove.ts";
 import { wasReported } from "./read.ts";
 import { type Actor, commandOf, type Push, type Task, type TaskState } from "./schema.ts";
@@ -29,16 +30,17 @@ export async function grantClone(
   nonce: string,
 ): Promise<Grant> {
   const outcome = await store.changeTask(taskId, when.mayClone(turn, nonce), { set: { cloneNonce: nonce } });
-  if (outcome.won) return { action: "go", credential: openSecrets(sealer, outcome.item).git ?? null };
+  if (outcome.won) return { action: "go", credential: credentialFor(outcome.item, sealer) };
   const action = decideRunnerAction(outcome.item, turn);
   return { action: action === "wait" ? "wait" : "stop" };
 }
 
 /**
- * Grants the push. The credential is returned only after the write `running` → `finalizing`, which stop and deadline
- * race for. So there is no push after an acknowledged stop.
+ * Grants the push. The credential is usable only after the write `running` → `finalizing`, which stop and deadline race
+ * for. So there is no push after an acknowledged stop. If the provider injects credentials, the sandbox's policy allows
+ * the push until its outcome is known; otherwise the runner gets the credential.
  */
-export async function grantPush(deps: SealingDeps, { taskId, turn }: Turn, push: Push): Promise<Grant> {
+export async function grantPush(deps: EndingDeps, { taskId, turn }: Turn, push: Push): Promise<Grant> {
   const { store, clock, sealer, timers, metrics } = deps;
   const task = await store.getTask(taskId);
   if (task && !task.repo?.push) throw new AppError("invalid_request", "This task does not push.");
@@ -58,12 +60,30 @@ export async function grantPush(deps: SealingDeps, { taskId, turn }: Turn, push:
     metrics.count("push_refused");
     return { action: "stop" };
   }
-  return { action: "go", credential: openSecrets(sealer, outcome.item).git ?? null };
+  await openForPush(deps, outcome.item);
+  return { action: "go", credential: credentialFor(outcome.item, sealer) };
 }
 
-/** The runner reports the outcome of its push. */
+/** Only if the provider cannot inject it does the credential enter the sandbox. */
+function credentialFor(task: Task, sealer: SealingDeps["sealer"]): GitCredential | null {
+  return task.sandbox?.hosts ? null : (openSecrets(sealer, task).git ?? null);
+}
+
+/** The agent has exited, so its model's key goes. A runner whose answer is lost asks again, and this is repeated. */
+async function openForPush({ provider, sealer }: EndingDeps, task: Task): Promise<void> {
+  const { sandbox, repo } = task;
+  if (!sandbox?.hosts) return;
+  const inject = gitRules(repo, openSecrets(sealer, task).git, ["fetch", "push"]);
+  await provider.guardNetwork(sandbox, { allow: sandbox.hosts, inject });
+}
+
+/**
+ * The runner reports the outcome of its push. That it was pushed is believed only if the remote says so too: the agent may
+ * have read the runner's token and report anything. Without that, and while the credential can still be used, the turn
+ * stays `finalizing`; the timer kills what is left and asks the remote again.
+ */
 export async function settleReported(
-  deps: Deps,
+  deps: EndingDeps,
   { taskId, turn }: Turn,
   { pushed, detail }: Pick<RunnerEnd, "pushed" | "detail">,
 ): Promise<"done" | "stop" | "wait"> {
@@ -73,7 +93,10 @@ export async function settleReported(
     if (pushed) deps.metrics.count("push_unexpected", 1, { after: endOf(task?.state) });
     return "stop";
   }
-  const state = decidePushed(task.state.push, pushed ? "pushed" : "refused", deps.clock.now(), detail);
+  const { push } = task.state;
+  if (pushed && (await readOutcome(deps, task, push)) !== "pushed") return "done";
+  if (!(await closeNetwork(deps, task))) return "done";
+  const state = decidePushed(push, pushed ? "pushed" : "refused", deps.clock.now(), detail);
   return (await settle(deps, task, state, "runner")) ? "done" : "stop";
 }
 
@@ -92,7 +115,7 @@ export async function settleTimedOut(deps: EndingDeps, task: Task, by: Actor): P
   });
   if (!recorded.won) return;
   await timers.arm({ kind: "finalize", taskId: task.id, turn }, againMs).catch(() => {});
-  if (!(await proveDeath(deps, task, attempts + 1))) return;
+  if (!(await proveDeath(deps, task, attempts + 1)) || !(await closeNetwork(deps, task))) return;
   const found = await readOutcome(deps, task, push);
   if (found === "unknown" && !isPushGivenUp(finalizeBy, clock.now())) return;
   await settle(deps, task, decidePushed(push, found, clock.now()), by);
@@ -116,7 +139,7 @@ function endOf(state: TaskState | undefined): "stopped" | "timed_out" | "other" 
   return status === "stopped" || status === "timed_out" ? status : "other";
 }
 
-async function settle(deps: Deps, task: Task, state: TaskState, by: Actor): Promise<boolean> {
+async function settle(deps: EndingDeps, task: Task, state: TaskState, by: Actor): Promise<boolean> {
   const change = ended(task.turn, state, deps.clock.now(), by);
   const outcome = await deps.store.changeTask(task.id, when.finalizing(task.turn), change);
   if (outcome.won) await requestFollowUp(deps, outcome.item);

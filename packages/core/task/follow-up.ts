@@ -1,13 +1,16 @@
 import { cutTo } from "../bounds.ts";
-import type { Deps } from "../deps.ts";
+import type { Deps, SandboxDeps } from "../deps.ts";
+import { ProviderError } from "../errors.ts";
 import { errorDetailMaxBytes, followUpDueMs } from "../limits.ts";
 import { countTurnEnd } from "../metrics/count.ts";
 import type { TaskChange } from "../ports.ts";
 import { markIdle } from "../session/idle.ts";
+import { hasLease } from "../session/lease.ts";
 import { usageOf } from "../usage/decide.ts";
 import { addUsage } from "../usage/usage.ts";
 import { announce } from "../webhook/deliver.ts";
 import { when } from "./guards.ts";
+import { closeNetwork } from "./network.ts";
 import { type Actor, isTerminal, type Task, type TaskError, type TaskState } from "./schema.ts";
 
 /** The write that ends a turn. The task stays due until `followUp` is done, so a lost message loses nothing. */
@@ -47,7 +50,7 @@ export async function requestFollowUp(deps: Deps, task: Task): Promise<void> {
  * usage. Safe to repeat. A crash between the mark and the sum loses one count, which is better than charging twice.
  * After any other failure the task stays due and all of it runs again.
  */
-export async function followUp(deps: Deps, task: Task): Promise<void> {
+export async function followUp(deps: SandboxDeps, task: Task): Promise<void> {
   const { store, clock, work } = deps;
   const { id, turn, userId, sessionKey, sandbox, keepAlive } = task;
   if (!isTerminal(task.state.status) || (task.countedTurn ?? 0) >= turn) return;
@@ -56,7 +59,8 @@ export async function followUp(deps: Deps, task: Task): Promise<void> {
     announce(deps, task),
     sandbox && !keepAlive && work.send({ kind: "release", userId, sessionKey, epoch: sandbox.epoch }),
   ]);
-  const mark = { set: { countedTurn: turn }, remove: ["dueAt", "reaped"] } as const;
+  if (task.networkOpen) await closeLate(deps, task);
+  const mark = { set: { countedTurn: turn }, remove: ["dueAt", "reaped", "networkOpen"] } as const;
   const marked = await store.changeTask(id, when.notFollowedUp(turn), mark);
   const usage = usageOf(task);
   if (!marked.won || !usage) return;
@@ -66,4 +70,14 @@ export async function followUp(deps: Deps, task: Task): Promise<void> {
     await store.changeTask(id, when.ended(turn), { set: { countedTurn: turn - 1, dueAt: clock.now() } });
     throw error;
   }
+}
+
+/**
+ * The turn's end could not take its credentials away. A next turn of the session may have begun since: its policy must not
+ * be replaced, so this is done only while the ended turn still has the lease. Throws if the provider does not answer:
+ * the task stays due, and this is tried again.
+ */
+async function closeLate(deps: SandboxDeps, task: Task): Promise<void> {
+  if (!(await hasLease(deps, task)) || (await closeNetwork(deps, task))) return;
+  throw new ProviderError("transient", "The sandbox's network policy could not be reset.");
 }

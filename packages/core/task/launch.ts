@@ -15,9 +15,10 @@ import type { AcquiredSandbox, ReplaceReason } from "../session/acquire.ts";
 import { runningDueAt } from "./decide.ts";
 import { when } from "./guards.ts";
 import { type Memory, remember } from "./memory.ts";
+import { closeNetwork, gitRules, modelRules } from "./network.ts";
 import type { Progress } from "./progress.ts";
 import { promptOf } from "./prompt.ts";
-import type { Notice, SandboxUse, Task } from "./schema.ts";
+import { isTerminal, type Notice, type SandboxUse, type Task } from "./schema.ts";
 import { openSecrets } from "./secrets.ts";
 
 /** The turn's own directory in its sandbox. */
@@ -54,7 +55,7 @@ export async function launch(
     { path: `${runDirs}/${currentFile}`, content: `${runDirName({ taskId: task.id, turn: task.turn })}\n` },
   ];
   const inactivity = { kind: "inactivity", taskId: task.id, turn: task.turn } as const;
-  const [launchConfig, agentEnv] = await Promise.all([
+  const [launchConfig, { agentEnv, hosts }] = await Promise.all([
     launchConfigOf(deps, task, prompt),
     limitNetwork(deps, task, acquired, access),
     // For later turns. A long prompt is stored already.
@@ -71,7 +72,7 @@ export async function launch(
   const commandId = await timed("launch", provider.launch(sandbox, runDir, env));
 
   const now = clock.now();
-  const use = useOf(acquired, steps);
+  const use = { ...useOf(acquired, steps), ...(hosts && { hosts }) };
   // Another worker may have given this sandbox up since. Record it only under our own claim; otherwise a stop would
   // look in the wrong sandbox.
   const running = await store.changeTask(task.id, when.claimedBy(task.turn, claimId), {
@@ -85,10 +86,19 @@ export async function launch(
     phase: { turn: task.turn, status: "running", at: now, by: "worker", note: `sandbox ${acquired.origin}` },
     ...noticeOf(acquired, memory, task.turn, now),
   });
-  if (!running.won) return;
+  if (!running.won) {
+    // The turn was ended, or another worker launches it. Its own end or launch may have set the policy before ours
+    // arrived. If the turn is over, take its credentials away again; otherwise they would stay until the next turn.
+    if (isOver(running.item, task.turn)) await closeNetwork(deps, { ...task, sandbox: use });
+    return;
+  }
   countAcquired(deps, use);
   if (task.turn > 1)
     deps.metrics.count("turn_continued", 1, { context: memory.lost.length === 0 ? "kept" : "lost" });
+}
+
+function isOver(task: Task | undefined, turn: number): boolean {
+  return task?.turn === turn && (task.state.status === "stopping" || isTerminal(task.state.status));
 }
 
 function useOf(
@@ -144,26 +154,29 @@ function accessOf({ agents }: LaunchDeps, { agent }: Task): AgentAccess {
 }
 
 /**
- * Limits the sandbox's network to what the turn needs. If the provider injects the agent's key, the agent gets a
- * placeholder instead of the key.
+ * Limits the sandbox's network to what the turn needs. If the provider injects credentials, the agent gets a placeholder
+ * instead of its key, and git gets nothing.
  */
 async function limitNetwork(
-  { provider, callbackUrl }: LaunchDeps,
+  { provider, callbackUrl, sealer }: LaunchDeps,
   task: Task,
   { sandbox }: AcquiredSandbox,
   { hosts, env, secrets }: AgentAccess,
-): Promise<Record<string, string>> {
-  const inject: Record<string, Record<string, string>> = {};
-  for (const { host, header, scheme, value } of secrets)
-    inject[host] = { ...inject[host], [header]: scheme === undefined ? value : `${scheme} ${value}` };
+): Promise<{ agentEnv: Record<string, string>; hosts?: string[] }> {
   const git = task.repo ? [new URL(task.repo.url).hostname] : [];
-  const allow = new Set([new URL(callbackUrl).hostname, ...git, ...hosts, ...(task.network?.allow ?? [])]);
-  const network = await provider.guardNetwork(sandbox, { allow: [...allow], inject });
+  const allow = [
+    ...new Set([new URL(callbackUrl).hostname, ...git, ...hosts, ...(task.network?.allow ?? [])]),
+  ];
+  // Every launch of the turn uses the same placeholder. A second worker may replace the policy after the first one's
+  // launch; with another placeholder the agent would then lose its key.
+  const placeholder = sealer.placeholder({ taskId: task.id, turn: task.turn });
+  const credential = openSecrets(sealer, task).git;
+  const inject = [...modelRules(secrets, placeholder), ...gitRules(task.repo, credential, ["fetch"])];
+  const network = await provider.guardNetwork(sandbox, { allow, inject });
   const given = secrets.map(({ name, value }) => [name, network === "guarded" ? placeholder : value]);
-  return { ...env, ...Object.fromEntries(given) };
+  const agentEnv = { ...env, ...Object.fromEntries(given) };
+  return network === "guarded" ? { agentEnv, hosts: allow } : { agentEnv };
 }
-
-const placeholder = "kept-outside-the-sandbox";
 
 function countAcquired({ metrics }: LaunchDeps, use: SandboxUse): void {
   const { origin, initMs = 0, steps = {}, idleMs, replaced } = use;

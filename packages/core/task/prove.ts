@@ -4,6 +4,7 @@ import { ProviderError } from "../errors.ts";
 import { unansweredSweepsMax } from "../limits.ts";
 import type { SandboxRef } from "../ports.ts";
 import { filesOf, renewed, stillCreating } from "../session/decide.ts";
+import { hasLease } from "../session/lease.ts";
 import { markReleasing } from "../session/release.ts";
 import { runDirOf } from "./launch.ts";
 import { commandOf, type Task } from "./schema.ts";
@@ -68,11 +69,6 @@ async function sweep(
     if (!(error instanceof ProviderError)) throw error;
     return error.kind === "gone" || error.kind === "stopped" ? "dead" : "unknown";
   }
-}
-
-async function hasLease({ store }: SandboxDeps, { id, turn, userId, sessionKey }: Task): Promise<boolean> {
-  const lease = (await store.getSession(userId, sessionKey))?.lease;
-  return lease?.taskId === id && lease.turn === turn;
 }
 
 /**

@@ -141,8 +141,8 @@ const repoRequestSchema = z.lazy(() =>
 
 /** As the URL is understood, not as it is written: `https:///user:pw@host` has a credential, too. */
 function hasNoCredential(text: string): boolean {
-  const { username, password } = new URL(text);
-  return username === "" && password === "";
+  const url = URL.parse(text);
+  return !url?.username && !url?.password;
 }
 
 const hostSchema = z.lazy(() =>

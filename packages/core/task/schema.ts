@@ -13,6 +13,7 @@ import {
   noticeDetailMaxBytes,
   noticesMax,
   noticesSlack,
+  ownHostsMax,
   phasesKept,
   repoUrlMaxLength,
   resultTextMaxLength,
@@ -90,6 +91,10 @@ export const sandboxUseSchema = z.lazy(() =>
     /** How long the sandbox had been idle, and why it is not the previous one. */
     idleMs: z.optional(time),
     replaced: z.optional(wordOf(16)),
+    /**
+     * The hosts that the turn may reach. Present if the provider injects credentials, so that none enter the sandbox.
+     */
+    hosts: z.optional(bounded(z.array(wordOf(hostMaxLength)), { maxItems: hostsMax + ownHostsMax })),
   }),
 );
 
@@ -249,6 +254,8 @@ export const taskSchema = z.lazy(() =>
     /** Hosts it may reach besides those it needs. */
     network: z.optional(z.object({ allow: bounded(z.array(wordOf(hostMaxLength)), { maxItems: hostsMax }) })),
     webhook: z.optional(z.object({ url: textOf(webhookUrlMaxLength) })),
+    /** The provider did not confirm that the turn's credentials were taken away from its sandbox. */
+    networkOpen: z.optional(z.boolean()),
     /** The newest turn whose follow-up is done: usage counted, webhook queued. */
     countedTurn: z.optional(z.int().check(z.nonnegative())),
     /** When the reaper looks at this task; absent once it has ended and the follow-up is done. */

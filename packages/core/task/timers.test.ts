@@ -104,12 +104,28 @@ describe("the push", () => {
       credential: { token: repo.token },
     });
     expect((await get(id)).status).toBe("finalizing");
+    api.refs.set(`${repo.url} work`, push.commit);
     expect((await end(token, { pushed: true })).json).toEqual({ action: "done" });
     expect(await get(id)).toMatchObject({
       status: "succeeded",
       result: { commit: push.commit, branch: "work", pushed: true, text: "done", exitCode: 0 },
     });
     expect(JSON.stringify(await api.deps.store.getTask(id))).not.toContain("sealed");
+  });
+
+  it("is not believed to have landed if the remote does not have the commit", async () => {
+    const { id, token, process } = await running({ repo });
+    await say(token, "finalize", push);
+    expect((await end(token, { pushed: true })).json).toEqual({ action: "done" });
+    expect((await get(id)).status).toBe("finalizing");
+    api.advance(60_000);
+    await api.fire("finalize");
+    expect(await get(id)).toMatchObject({
+      status: "failed",
+      error: { code: "finalize_timeout" },
+      result: { pushed: false },
+    });
+    expect(process.alive).toBe(false);
   });
 
   it("ends as push_failed if the remote rejected it", async () => {

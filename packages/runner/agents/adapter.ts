@@ -14,10 +14,10 @@ export interface AgentAdapter {
 export interface AgentNeeds {
   /** Hosts that the sandbox must be able to reach. */
   hosts: readonly string[];
-  /** Its key: the variable it is read from, and the header it is sent in, to the first host only. */
-  secret?: { name: string; header: string; scheme?: string };
-  /** The variable for another address of its model. */
-  baseUrl?: string;
+  /** Its key: the variable it is read from, the header it is sent in, and the paths of the first host it is sent to. */
+  secret?: { name: string; header: string; scheme?: string; path: string };
+  /** The variable for another address of its model, and the paths below that address that get the key. */
+  baseUrl?: { name: string; path: string };
 }
 
 export interface Installation {

@@ -20,8 +20,8 @@ const baseArgs = ["-p", "--output-format", "stream-json", "--verbose", "--danger
 export const claude: AgentAdapter = {
   needs: {
     hosts: ["api.anthropic.com", npmRegistry],
-    secret: { name: "ANTHROPIC_API_KEY", header: "x-api-key" },
-    baseUrl: "ANTHROPIC_BASE_URL",
+    secret: { name: "ANTHROPIC_API_KEY", header: "x-api-key", path: "/v1/" },
+    baseUrl: { name: "ANTHROPIC_BASE_URL", path: "/v1/" },
   },
   program: "claude",
   install: npmPackage("@anthropic-ai/claude-code", "2.1.325"),

@@ -13,8 +13,9 @@ const baseArgs = ["--json", "--skip-git-repo-check", "--dangerously-bypass-appro
 export const codex: AgentAdapter = {
   needs: {
     hosts: ["api.openai.com", npmRegistry],
-    secret: { name: "OPENAI_API_KEY", header: "authorization", scheme: "Bearer" },
-    baseUrl: "OPENAI_BASE_URL",
+    secret: { name: "OPENAI_API_KEY", header: "authorization", scheme: "Bearer", path: "/v1/" },
+    // Its default address ends with /v1.
+    baseUrl: { name: "OPENAI_BASE_URL", path: "/" },
   },
   program: "codex",
   install: npmPackage("@openai/codex", "0.166.0"),

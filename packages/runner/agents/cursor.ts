@@ -17,7 +17,7 @@ const baseArgs = ["-p", "--output-format", "stream-json", "--force"];
 export const cursor: AgentAdapter = {
   needs: {
     hosts: ["api2.cursor.sh", "*.cursor.sh"],
-    secret: { name: "CURSOR_API_KEY", header: "authorization", scheme: "Bearer" },
+    secret: { name: "CURSOR_API_KEY", header: "authorization", scheme: "Bearer", path: "/" },
   },
   program: "cursor-agent",
   install: {

@@ -44,7 +44,7 @@ export function describeAdapter(name: string, { adapter, recordings }: KitOption
     const { secret, baseUrl } = adapter.needs;
     const env = {
       ...(secret && { [secret.name]: fakeKey }),
-      ...(baseUrl && { [baseUrl]: "http://127.0.0.1:9/v1" }),
+      ...(baseUrl && { [baseUrl.name]: "http://127.0.0.1:9/v1" }),
     };
     return { promptPath: "/run/prompt", env, home: "/nonexistent/home", isRoot: false, ...overrides };
   };
