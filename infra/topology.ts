@@ -123,6 +123,7 @@ const limits = [
   "SANDBOX_MAX_LIFE_MS",
   "SANDBOX_AGENTS",
   "SANDBOX_SETUP",
+  "SANDBOX_HOSTS",
 ] as const;
 const flags = [
   "ENABLE_DB_BACKED_STOP",

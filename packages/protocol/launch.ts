@@ -1,8 +1,8 @@
 import type { protocolVersion } from "./messages.ts";
 
 /**
- * What the control plane tells a runner, as JSON in `variables.launchConfig`. It is passed in the environment so that it
- * is in no file and no argument. Linux limits a variable to 128 KB, so `env` has to stay well below that.
+ * What the control plane tells a runner, as JSON in `variables.launchConfig`. A launch takes it in its environment, so that
+ * it is in no file and no argument, and moves it to a file descriptor of the runner. Linux limits a variable to 128 KB, so `env` has to stay well below that.
  */
 export interface LaunchConfig {
   protocol: typeof protocolVersion;
@@ -31,8 +31,13 @@ export interface LaunchConfig {
   /** The conversation to resume, as reported by an earlier turn. */
   conversationId?: string;
   repo?: RepoConfig;
+  /** What to do with processes of earlier turns. Default: keep those of this task, end those of another. */
+  leftovers?: LeftoverPolicy;
   timings?: Partial<Timings>;
 }
+
+export const leftoverPolicies = ["keep", "end"] as const;
+export type LeftoverPolicy = (typeof leftoverPolicies)[number];
 
 export interface RepoConfig {
   /** Without credentials. */

@@ -26,3 +26,7 @@ export const costMaxUsd = 1e6;
 /** Becomes an argument of the next turn's agent, so it must not look like an option. */
 export const conversationIdPattern = /^[A-Za-z0-9][\x21-\x7e]{0,199}$/;
 export const commitPattern = /^[0-9a-f]{40,64}$/;
+
+/** How many processes of earlier turns are reported. */
+export const leftoversMax = 20;
+export const programNameMaxLength = 64;

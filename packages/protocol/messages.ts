@@ -64,6 +64,7 @@ export type RunnerAction = "continue" | "stop" | "wait" | "done";
 
 export type AgentEvent = z.infer<typeof agentEventSchema>;
 export type AgentReport = z.infer<typeof agentReportSchema>;
+export type Leftover = NonNullable<AgentReport["leftovers"]>[number];
 export type AgentUsage = NonNullable<AgentReport["usage"]>;
 export type OutputPost = z.infer<typeof outputPostSchema>;
 export type OutputChunk = OutputPost["chunks"][number];

@@ -24,12 +24,17 @@ export function runDirName({ taskId, turn }: { taskId: string; turn: number }): 
   return `${taskId}-${turn}`;
 }
 
+/** Where the runner reads its `LaunchConfig`, as JSON. `hide-config.sh` moves it here from the launch's environment. */
+export const launchConfigFd = 3;
+
 export const variables = {
-  /** In the runner's environment: the `LaunchConfig` as JSON. */
+  /** In the launch's environment: the `LaunchConfig` as JSON. */
   launchConfig: "CONCIERGE_TURN",
   /** In the environment of every process of the turn. A sweep finds processes that left their group by these two. */
   taskId: "CONCIERGE_TASK",
   turnNumber: "CONCIERGE_TURN_NUMBER",
+  /** Set by a provider that cannot give a sandbox its own processes: /proc shows the machine's, and this tells them apart. */
+  processMark: "SANDBOX_PROCESS_MARK",
 } as const;
 
 /**

@@ -7,7 +7,7 @@ import { execute } from "./execute.ts";
 import { toVercelPolicy } from "./network-policy.ts";
 import { fromWorkingDirectory } from "./paths.ts";
 import { readRunnerState } from "./runner-state.ts";
-import { launchScript, sweepScript } from "./shell/scripts.ts";
+import { hideConfigScript, launchScript, sweepScript } from "./shell/scripts.ts";
 import { isBarred, readLaunchTime, sweepResults } from "./sweep.ts";
 import type { ProviderOptions } from "./vercel.ts";
 
@@ -130,7 +130,8 @@ export function createSdkProvider(options: ProviderOptions): Provider {
     async launch(ref, runDir, env) {
       const inside = await enter(ref);
       const directory = fromWorkingDirectory(runDir);
-      const args = ["-c", launchScript, "sh", directory, "node", `${directory}/${runFiles.runner}`];
+      const runner = ["node", `${directory}/${runFiles.runner}`];
+      const args = ["-c", hideConfigScript, "sh", launchScript, directory, ...runner];
       const command = await inside.call("launch the runner", (session, signal) =>
         session.runCommand({ cmd: "sh", args, env, detached: true, signal }),
       );

@@ -96,6 +96,8 @@ function nextTurn(
       deadlineAt,
       lastActivityAt: now,
       outputSeq: 0,
+      outputBytes: 0,
+      ...(request.leftovers && { leftovers: request.leftovers }),
       pastUsage: addUsed(task.usage, task.pastUsage),
       past: [...task.past, pastOf(task)],
       // An ended task gets no new phases, so the list we read is complete.

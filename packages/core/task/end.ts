@@ -3,6 +3,7 @@ import { ProviderError } from "../errors.ts";
 import { terminateRetryMs } from "../limits.ts";
 import { countStopBegun, countStopProven } from "../metrics/count.ts";
 import type { TaskGuard } from "../ports.ts";
+import { maskTexts, turnSecrets } from "./accept-output.ts";
 import {
   decideEnd,
   decideRunnerAction,
@@ -124,13 +125,14 @@ export async function failTurn(
 export async function reportEnd(
   deps: EndingDeps,
   { taskId, turn }: { taskId: string; turn: number },
-  end: RunnerEnd,
+  reportedEnd: RunnerEnd,
 ): Promise<"done" | "stop" | "wait"> {
   const { store, clock, timers } = deps;
+  const task = await store.getTask(taskId);
+  const end = task ? maskTexts(turnSecrets(deps.sealer, task), reportedEnd) : reportedEnd;
   if (end.pushed !== undefined) return await settleReported(deps, { taskId, turn }, end);
 
   const verdict = decideEnd(end, clock.now());
-  const task = await store.getTask(taskId);
   // Before the write that ends the turn: afterwards the next turn may already have its own policy.
   const isClosed = !isRunning(task, turn) || (await closeNetwork(deps, task));
   const news = { ...(task && reported(task, end, clock.now())), ...(!isClosed && { networkOpen: true }) };

@@ -2,6 +2,7 @@ import type { EndingDeps, SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { finalizeMs, reaperSlackMs } from "../limits.ts";
 import type { GitCredential } from "../ports.ts";
+import { maskTexts, turnSecrets } from "./accept-output.ts";
 import {
   decidePushed,
   decideRunnerAction,
@@ -47,9 +48,10 @@ export async function grantPush(deps: EndingDeps, { taskId, turn }: Turn, push: 
   const now = clock.now();
   const finalizeBy = now + finalizeMs;
   await timers.arm({ kind: "finalize", taskId, turn }, finalizeMs);
+  const masked = task ? maskTexts(turnSecrets(sealer, task), push) : push;
   const outcome = await store.changeTask(taskId, when.mayFinalize(turn, now), {
     set: {
-      state: { status: "finalizing", push, finalizeBy, ...(task && commandOf(task)) },
+      state: { status: "finalizing", push: masked, finalizeBy, ...(task && commandOf(task)) },
       dueAt: finalizeBy + reaperSlackMs,
     },
     phase: { turn, status: "finalizing", at: now, by: "runner" },

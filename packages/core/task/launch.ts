@@ -223,6 +223,7 @@ async function launchConfigOf(deps: LaunchDeps, task: Task, prompt: string): Pro
     maxOutputBytes: config.maxOutputBytes,
     env: openSecrets(sealer, task).env ?? {},
     ...(requestId !== undefined && { requestId }),
+    ...(task.leftovers && { leftovers: task.leftovers }),
     ...(task.repo && { repo: { ...task.repo, message: commitMessage(prompt) } }),
   };
 }

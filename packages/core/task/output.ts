@@ -1,21 +1,28 @@
-import type { Deps } from "../deps.ts";
+import type { Deps, SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import type { OutputBatch } from "../events/schema.ts";
 import { countTold } from "../metrics/count.ts";
+import { fitChunks, maskChunks, turnSecrets } from "./accept-output.ts";
 import { causes, decideRunnerAction, isNewSign, type RunnerAction, signOfLife } from "./decide.ts";
 import { beginStopping } from "./end.ts";
 import { when } from "./guards.ts";
-import { type AgentReport, reported } from "./report.ts";
+import { type AgentReport, leftoversNotice, reported } from "./report.ts";
 import type { Task } from "./schema.ts";
 
 type Turn = { taskId: string; turn: number };
 
 /**
+ * Agent events repeat the output in another form. The runner stops at the limit itself; a post by anybody else with
+ * its token gets no further than this.
+ */
+const outputFactor = 2;
+
+/**
  * Accepts a batch: first its record, then the write that commits it. A batch without its commit is invisible and is
- * sent again. A batch that was already committed changes nothing.
+ * sent again. A batch that was already committed changes nothing. What is beyond the output limit is dropped.
  */
 export async function takeOutput(
-  deps: Deps,
+  deps: SealingDeps,
   { taskId, turn }: Turn,
   { seq, chunks, ...report }: Pick<OutputBatch, "seq" | "chunks"> & AgentReport,
 ): Promise<RunnerAction> {
@@ -25,14 +32,19 @@ export async function takeOutput(
   if (action !== "continue" || !task || task.outputSeq >= seq) return await answer(deps, task, turn);
   if (task.outputSeq < seq - 1) throw outOfOrder(seq, task.outputSeq);
 
-  await store.putRecord(taskId, { kind: "output", turn, seq, chunks }, task.expiresAt);
+  const storedBytes = task.outputBytes ?? 0;
+  const fitting = fitChunks(chunks, outputFactor * deps.config.maxOutputBytes - storedBytes);
+  const masked = maskChunks(turnSecrets(deps.sealer, task), fitting.chunks);
+  await store.putRecord(taskId, { kind: "output", turn, seq, chunks: masked }, task.expiresAt);
   const now = clock.now();
   const outcome = await store.changeTask(taskId, when.readyForBatch(turn, seq), {
     set: {
       outputSeq: seq,
+      outputBytes: storedBytes + fitting.bytes,
       ...signOfLife(task, { lastActivityAt: now }, now),
       ...reported(task, report, now),
     },
+    ...leftoversNotice(task, report, now),
   });
   if (!outcome.won) return await answer(deps, outcome.item, turn);
   return await withinBudget(deps, outcome.item);
@@ -56,8 +68,10 @@ export async function takeBeat(
     ...(isSign && signOfLife(known, { aliveAt: now }, now)),
     ...reported(known, report, now),
   };
-  const isNews = set !== undefined && Object.keys(set).length > 0;
-  const task = isNews ? (await store.changeTask(taskId, when.running(turn), { set })).item : known;
+  const notice = known ? leftoversNotice(known, report, now) : {};
+  const isNews = set !== undefined && Object.keys({ ...set, ...notice }).length > 0;
+  const change = { ...(set && { set }), ...notice };
+  const task = isNews ? (await store.changeTask(taskId, when.running(turn), change)).item : known;
   const action = decideRunnerAction(task, turn);
   return action === "continue" && task ? await withinBudget(deps, task) : await answer(deps, task, turn);
 }

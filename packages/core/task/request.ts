@@ -1,3 +1,4 @@
+import { leftoverPolicies } from "@concierge/protocol";
 import * as z from "zod/mini";
 import { AppError } from "../errors.ts";
 import {
@@ -174,6 +175,7 @@ export const startRequestSchema = z
             ),
         }),
       ),
+      leftovers: z.optional(z.enum(leftoverPolicies)),
       network: z.optional(z.strictObject({ allow: z.array(hostSchema).check(z.maxLength(hostsMax)) })),
       metadata: z.optional(metadataSchema),
     }),
@@ -190,6 +192,7 @@ export const continueRequestSchema = z
       limits: z.optional(requestLimitsSchema),
       env: z.optional(envSchema),
       repo: z.optional(z.strictObject(credentialSchema)),
+      leftovers: z.optional(z.enum(leftoverPolicies)),
     }),
   )
   .register(z.globalRegistry, { id: "ContinueRequest" });

@@ -1,3 +1,4 @@
+import { leftoverPolicies } from "@concierge/protocol";
 import * as z from "zod/mini";
 import { bounded, ownId, providerId, sessionKey, textOf, userId, wordOf } from "../bounds.ts";
 import {
@@ -253,6 +254,10 @@ export const taskSchema = z.lazy(() =>
     pastUsage: z.optional(usageSchema),
     /** Hosts it may reach besides those it needs. */
     network: z.optional(z.object({ allow: bounded(z.array(wordOf(hostMaxLength)), { maxItems: hostsMax }) })),
+    /** What to do with processes of earlier turns. Absent: keep this task's, end another's. */
+    leftovers: z.optional(z.enum(leftoverPolicies)),
+    /** What the api has stored of this turn's output. */
+    outputBytes: z.optional(z.int().check(z.nonnegative())),
     webhook: z.optional(z.object({ url: textOf(webhookUrlMaxLength) })),
     /** The provider did not confirm that the turn's credentials were taken away from its sandbox. */
     networkOpen: z.optional(z.boolean()),

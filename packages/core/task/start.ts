@@ -70,6 +70,7 @@ function newTask(
     ...repoOf(id, request),
     ...(request.webhook && { webhook: request.webhook }),
     ...(request.network && { network: request.network }),
+    ...(request.leftovers && { leftovers: request.leftovers }),
     ...sealSecrets(sealer, id, { env: request.env, git: credentialOf(request) }),
     turn: 1,
     state: { status: "queued" },

@@ -8,8 +8,10 @@ import {
   costMaxUsd,
   detailMaxLength,
   eventMaxBytes,
+  leftoversMax,
   nonceMaxLength,
   nonceMinLength,
+  programNameMaxLength,
   resultTextMaxLength,
   signalMaxLength,
 } from "../limits.ts";
@@ -31,6 +33,15 @@ export const agentEventSchema = z.lazy(() =>
   ]),
 );
 
+const leftoverSchema = z.object({
+  pid: count,
+  program: z.string().check(z.maxLength(programNameMaxLength)),
+  taskId: z.string().check(z.maxLength(programNameMaxLength)),
+  turn: count,
+  /** It was ended before this turn's agent started. */
+  ended: z.boolean(),
+});
+
 const report = {
   /** Of this turn alone. */
   usage: z.exactOptional(
@@ -44,6 +55,8 @@ const report = {
       ),
     }),
   ),
+  /** Processes of earlier turns that were running when this one began. */
+  leftovers: z.exactOptional(z.array(leftoverSchema).check(z.maxLength(leftoversMax))),
   /** The agent's own id of its conversation. The next turn resumes it. */
   conversationId: z.exactOptional(z.string().check(z.regex(conversationIdPattern))),
 };

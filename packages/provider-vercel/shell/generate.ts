@@ -17,6 +17,8 @@ export const exitCodes = { ${codes.join(", ")} } as const;
 
 export const sweepScript = ${literal(read("sweep.sh").replace(include, () => common))};
 
+export const hideConfigScript = ${literal(read("hide-config.sh"))};
+
 export const launchScript = ${literal(read("launch.sh").replace(include, () => common))};
 `;
 }

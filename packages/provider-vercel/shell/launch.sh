@@ -22,4 +22,6 @@ shift
 trap 'kill -9 "$runner" 2>/dev/null; sweep' TERM
 "$@" &
 runner=$!
+# Only the runner reads its configuration.
+exec 3<&-
 wait "$runner"

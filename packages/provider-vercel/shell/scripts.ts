@@ -105,6 +105,15 @@ fi
 sweep
 `;
 
+export const hideConfigScript = `script=$1
+shift
+exec 3<<END
+$CONCIERGE_TURN
+END
+unset CONCIERGE_TURN
+exec sh -c "$script" sh "$@"
+`;
+
 export const launchScript = `dir=$1
 even_if_superseded=
 patience=1
@@ -204,5 +213,6 @@ shift
 trap 'kill -9 "$runner" 2>/dev/null; sweep' TERM
 "$@" &
 runner=$!
+exec 3<&-
 wait "$runner"
 `;

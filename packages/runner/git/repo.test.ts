@@ -1,5 +1,5 @@
+import { maskText } from "@concierge/protocol/mask";
 import { expect, test } from "vitest";
-import { maskText } from "../output/mask.ts";
 import { failureLogMaxLength } from "../process/errors.ts";
 import { parseLaunchConfig } from "../turn/config.ts";
 import type { Git, GitCall, GitResult } from "./git.ts";

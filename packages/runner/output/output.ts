@@ -5,9 +5,9 @@ import {
   type Stream,
   streams,
 } from "@concierge/protocol";
+import { createMasker, maskText } from "@concierge/protocol/mask";
 import { fitEvent, fitText, stripAnsi } from "./agent-event.ts";
 import { createBatcher, eventBytes } from "./batch.ts";
-import { createMasker, maskText } from "./mask.ts";
 import type { Spool } from "./spool.ts";
 import { createTail } from "./tail.ts";
 import { incompleteTail } from "./utf8.ts";

@@ -93,6 +93,8 @@ export class Turn implements AsyncDisposable {
     const child = spawn(this.node, [this.bundle], {
       env: {
         PATH: process.env.PATH,
+        // Each turn is alone in its sandbox, unless the test says otherwise.
+        [variables.processMark]: this.root,
         ...this.variables,
         [variables.launchConfig]: JSON.stringify(this.config),
       },

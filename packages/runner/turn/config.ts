@@ -2,6 +2,8 @@ import { dirname, resolve } from "node:path";
 import {
   conversationIdPattern,
   type LaunchConfig,
+  type LeftoverPolicy,
+  leftoverPolicies,
   protocolVersion,
   type RepoConfig,
   type Timings,
@@ -61,6 +63,7 @@ export function parseLaunchConfig(json: string | undefined): TurnConfig {
     agentEnv: environment(fields.agentEnv ?? {}, "agentEnv"),
     ...(fields.conversationId !== undefined && { conversationId: conversationId(fields) }),
     ...(fields.repo !== undefined && { repo: repository(fields.repo) }),
+    ...(fields.leftovers !== undefined && { leftovers: leftoverPolicy(fields.leftovers) }),
     timings: timings(fields.timings),
   };
 }
@@ -126,6 +129,12 @@ function environment(value: unknown, field: string): Record<string, string> {
     env[name] = entry;
   }
   return env;
+}
+
+function leftoverPolicy(value: unknown): LeftoverPolicy {
+  const policy = leftoverPolicies.find((one) => one === value);
+  if (policy !== undefined) return policy;
+  throw invalid("leftovers", `must be ${leftoverPolicies.join(" or ")}`);
 }
 
 function repository(value: unknown): RepoConfig {

@@ -9,12 +9,12 @@ import {
   runFiles,
   type Stream,
 } from "@concierge/protocol";
+import { maskText } from "@concierge/protocol/mask";
 import type { AgentAdapter, AgentReader, AgentRun } from "../agents/adapter.ts";
 import { directoryOf, findProgram, type InstallFailure, installAgent } from "../agents/install.ts";
 import { findAgent } from "../agents/registry.ts";
 import { stripAnsi } from "../output/agent-event.ts";
 import { createLines } from "../output/lines.ts";
-import { maskText } from "../output/mask.ts";
 import type { Output } from "../output/output.ts";
 import { type AgentProcess, startAgent } from "../process/agent-process.ts";
 import { uptimeMs } from "../process/clock.ts";

@@ -1,13 +1,22 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Activity, type EndPost, type GitCredential, runnerExit, turnMark } from "@concierge/protocol";
+import {
+  type Activity,
+  type AgentReport,
+  type EndPost,
+  type GitCredential,
+  type Leftover,
+  runnerExit,
+  turnMark,
+} from "@concierge/protocol";
+import { maskText } from "@concierge/protocol/mask";
 import { createGit } from "../git/git.ts";
 import { createRepo } from "../git/repo.ts";
-import { maskText } from "../output/mask.ts";
 import { createOutput } from "../output/output.ts";
 import { createSpool } from "../output/spool.ts";
 import { uptimeMs } from "../process/clock.ts";
 import { messageOf } from "../process/errors.ts";
+import { handleLeftovers } from "../process/leftovers.ts";
 import { makePipes } from "../process/pipes.ts";
 import { markersOf } from "../process/processes.ts";
 import { createClient } from "../transport/client.ts";
@@ -41,7 +50,7 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
     ...config,
     secrets,
     spool,
-    report: () => supervisor.report(),
+    report: agentReport,
     now: uptimeMs,
   });
   const bell = createBell();
@@ -72,6 +81,7 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
     timings,
     onChange: () => state.changed(),
   });
+  let leftovers: Leftover[] = [];
   const mask = (text: string): string => maskText(secrets, text);
   let giveUpAtMs = config.maxDurationMs + timings.giveUpMs;
   let grantRequest: GrantRequest | undefined;
@@ -83,7 +93,7 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
     client,
     grantRequest: () => grantRequest,
     end: () => report && endPost(report),
-    beat: () => ({ activity: activity(), ...supervisor.report() }),
+    beat: () => ({ activity: activity(), ...agentReport() }),
     idle: bell.wait,
     sleep,
     onAcknowledged() {
@@ -100,7 +110,12 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
   spool.close();
   return exitCode;
 
+  function agentReport(): AgentReport {
+    return { ...supervisor.report(), ...(leftovers.length > 0 && { leftovers }) };
+  }
+
   async function doWork(): Promise<Outcome> {
+    leftovers = await handleLeftovers(config, timings.killGraceMs);
     const repo = config.repo && {
       config: config.repo,
       steps: createRepo({ config, repo: config.repo, git, mask }),
@@ -171,7 +186,7 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
       lastSeq: ackedSeq,
       ...result,
       ...detail,
-      ...supervisor.report(),
+      ...agentReport(),
       outputCutBytes,
       text: output.text(),
     };

@@ -60,14 +60,24 @@ export function createMasker(secrets: readonly string[]): Masker {
   };
 }
 
-export function maskText(secrets: readonly string[], text: string): string {
+export function maskBytes(secrets: readonly string[], bytes: Buffer): Buffer {
   const masker = createMasker(secrets);
-  return `${masker.push(Buffer.from(text))}${masker.end()}`;
+  return Buffer.concat([masker.push(bytes), masker.end()]);
+}
+
+export function maskText(secrets: readonly string[], text: string): string {
+  return maskBytes(secrets, Buffer.from(text)).toString();
 }
 
 function toNeedles(secrets: readonly string[]): Buffer[] {
-  const needles = [...new Set(secrets)].map((secret) => Buffer.from(secret));
+  const needles = [...new Set(secrets.flatMap(formsOf))].map((form) => Buffer.from(form));
   return longestFirst(needles.filter((needle) => needle.length >= secretMinBytes));
+}
+
+/** A secret as it is, as JSON escapes it, and each of its lines: programs print it in all of these forms. */
+function formsOf(secret: string): string[] {
+  const lines = secret.split(/\r?\n/).map((line) => line.trim());
+  return [secret, ...lines].flatMap((text) => [text, JSON.stringify(text).slice(1, -1)]);
 }
 
 function longestFirst(needles: Buffer[]): Buffer[] {
