@@ -15,7 +15,7 @@ export function agentAccess(env: NodeJS.ProcessEnv): Record<Agent, AgentAccess> 
 function accessFrom(needs: AgentNeeds, env: NodeJS.ProcessEnv): AgentAccess {
   const { hosts, secret, baseUrl } = needs;
   const address = baseUrl === undefined ? undefined : env[baseUrl];
-  const reachable = address === undefined ? hosts : [new URL(address).hostname, ...hosts];
+  const reachable = address === undefined ? hosts : [new URL(address).host, ...hosts];
   const variables = baseUrl !== undefined && address !== undefined ? { [baseUrl]: address } : {};
   const value = secret && env[secret.name];
   const [host = ""] = reachable;

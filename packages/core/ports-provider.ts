@@ -65,8 +65,9 @@ export interface RunnerReport {
 }
 
 export interface NetworkPolicy {
+  /** Hosts, with their port if it is not the standard one. A provider that knows no ports allows them all. */
   allow: readonly string[];
-  /** Headers to inject, by host. */
+  /** Headers to inject, by an entry of `allow`. */
   inject: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 

@@ -111,11 +111,17 @@ export function createSdkProvider(options: ProviderOptions): Provider {
 
     async guardNetwork(ref, { allow, inject }) {
       const inside = await enter(ref);
-      const rules = allow.map((host): [string, NetworkPolicyRule[]] => {
+      const rules: Record<string, NetworkPolicyRule[]> = {};
+      for (const host of allow) {
         const headers = inject[host];
-        return [host, headers ? [{ transform: [{ headers: { ...headers } }] }] : []];
-      });
-      const networkPolicy = { allow: Object.fromEntries(rules) };
+        // Only the local API knows ports. Vercel's entries are names.
+        const name = options.baseUrl === undefined ? withoutPort(host) : host;
+        rules[name] = [
+          ...(rules[name] ?? []),
+          ...(headers ? [{ transform: [{ headers: { ...headers } }] }] : []),
+        ];
+      }
+      const networkPolicy = { allow: rules };
       try {
         await inside.call("guard the network", (session, signal) =>
           session.update({ networkPolicy }, { signal }),
@@ -298,4 +304,8 @@ async function readStartTime(inside: InSession, commandId: string): Promise<stri
   if (since !== undefined) return since;
   if (isBarred((await look())?.exitCode)) return undefined;
   throw new ProviderError("transient", "The provider did not return the start time of the launch.");
+}
+
+function withoutPort(host: string): string {
+  return host.replace(/:\d+$/, "");
 }

@@ -55,6 +55,11 @@ const Network = z.object({
    * ::1, but no other loopback address and not the API itself: put services that no sandbox may reach on 127.0.0.2.
    */
   allowPrivate: z.union([z.literal("all"), z.array(hostAndPort)]).default([]),
+  /**
+   * Lets a policy open a private address, or 127.0.0.1 and ::1, by an entry for its host and port, such as
+   * `allow: { "127.0.0.1:4000": [] }`. Callers of the API can then choose which services of this machine a sandbox sees.
+   */
+  allowNamedPrivate: z.boolean().default(false),
   /** Certificates that the gateway trusts beside the machine's own, in PEM. */
   trustedCertificates: z.array(z.string()).default([]),
   /** Resolves names in place of the host, for tests. */

@@ -156,8 +156,9 @@ async function limitNetwork(
   const inject: Record<string, Record<string, string>> = {};
   for (const { host, header, scheme, value } of secrets)
     inject[host] = { ...inject[host], [header]: scheme === undefined ? value : `${scheme} ${value}` };
-  const git = task.repo ? [new URL(task.repo.url).hostname] : [];
-  const allow = new Set([new URL(callbackUrl).hostname, ...git, ...hosts, ...(task.network?.allow ?? [])]);
+  // With the port, if it is not the standard one: on one machine, the agent's key must not go to another service.
+  const git = task.repo ? [new URL(task.repo.url).host] : [];
+  const allow = new Set([new URL(callbackUrl).host, ...git, ...hosts, ...(task.network?.allow ?? [])]);
   const network = await provider.guardNetwork(sandbox, { allow: [...allow], inject });
   const given = secrets.map(({ name, value }) => [name, network === "guarded" ? placeholder : value]);
   return { ...env, ...Object.fromEntries(given) };

@@ -1,11 +1,12 @@
 import { startSandboxApi } from "vercel-sandbox-local";
 import { connect, ownHost, ready } from "../lambda/connect.ts";
+import type { PrivateAccess } from "../stack/environment.ts";
 
 interface Init {
   dataDir: string;
   port: number;
   tokens: string[];
-  network: { allowPrivate: "all" | string[] };
+  network: PrivateAccess;
   /** Enables the control routes. */
   controlToken?: string;
 }

@@ -15,9 +15,9 @@ import { loadSecrets, lockDataDir, openDataDir } from "./data-dir.ts";
 import { type Endpoints, startEngines } from "./engines.ts";
 import {
   agentKeyWarning,
-  allowedPrivate,
   checkEnvironment,
   type Environment,
+  privateAccess,
   withDefaults,
 } from "./environment.ts";
 import { startSchedule } from "./schedule.ts";
@@ -120,7 +120,7 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
     credentials: host,
     controlToken,
     sandboxToken,
-    allowPrivate: allowedPrivate(env, callbackUrl),
+    network: privateAccess(env, callbackUrl),
     log,
   });
   scope.add(engines.stop);

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { z } from "zod";
+import type { GatewayPorts } from "../network/gateway.ts";
 import { initCommand, namespaceArguments, type ProcessLimits } from "./bwrap.ts";
 import { encodeFrame, type Frame, readFrames } from "./frames.ts";
 import { plainArguments, sessionEnvironment, sweep } from "./plain.ts";
@@ -44,6 +45,8 @@ export interface Machine {
   close(handle: number): Promise<void>;
   /** Makes init connect this port to the gateway. */
   dial(port: number, dialId: string): Promise<void>;
+  /** Makes init pass on the ports that the network has by now. Each command does this too. */
+  forwardNewPorts(): void;
   /** Kills all processes. Resolves when none is left. */
   kill(): Promise<void>;
   /** Resolves when init is gone, for any reason. */
@@ -72,8 +75,8 @@ export interface MachineOptions {
 export interface MachineNetwork {
   /** The gateway's directory. */
   directory: string;
-  /** The host's loopback ports that lead to the host at this moment. */
-  hostPorts(): number[];
+  /** The ports that lead to the gateway at this moment, beside the standard ones. */
+  ports(): GatewayPorts;
 }
 
 const infoFd = 3;
@@ -98,7 +101,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
   const process = launch(options);
   const commands = new Map<string, CommandEvents>();
   const pending = new Map<number, PromiseWithResolvers<Reply>>();
-  const forwardedPorts = new Set<number>();
+  const forwardedPorts = { loopback: new Set<number>(), remote: new Set<number>() };
   const ready = Promise.withResolvers<void>();
   let nextId = 1;
   let hasEnded = false;
@@ -164,10 +167,15 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
 
   /** Before each command: a service of the host may have started since the last one. Init reads requests in order. */
   function forwardNewPorts(): void {
-    const ports = options.network?.hostPorts().filter((port) => !forwardedPorts.has(port)) ?? [];
-    if (ports.length === 0) return;
-    for (const port of ports) forwardedPorts.add(port);
-    request({ op: "forwardPorts", ports }).catch(() => {});
+    const ports = options.network?.ports();
+    if (!ports) return;
+    for (const where of ["loopback", "remote"] as const) {
+      const known = forwardedPorts[where];
+      const added = ports[where].filter((port) => !known.has(port));
+      if (added.length === 0) continue;
+      for (const port of added) known.add(port);
+      request({ op: "forwardPorts", where, ports: added }).catch(() => {});
+    }
   }
 
   // `end` may reject this before it is awaited. An unhandled rejection would end the API.
@@ -211,6 +219,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
     async dial(port, dialId) {
       await request({ op: "dial", port, dialId });
     },
+    forwardNewPorts,
     async kill() {
       await killAll();
       await exited;

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../http/errors.ts";
 import { type Machine, startMachine } from "../isolation/machine.ts";
 import { sweep } from "../isolation/plain.ts";
-import { type Gateway, openGateway } from "../network/gateway.ts";
+import { type Gateway, type GatewayPorts, openGateway } from "../network/gateway.ts";
 import {
   isAlive,
   newId,
@@ -233,12 +233,15 @@ async function openMachine(
   if (!network) return { machine: await startMachine(common), gateway: undefined };
   const rules = world.store.sandboxes.get(session.sandboxId)?.networkRules ?? { mode: "allow-all" as const };
   const directory = path.join(network.directory, randomBytes(6).toString("hex"));
+  let ports = (): GatewayPorts => ({ loopback: network.hostPorts(), remote: [] });
   const [gateway, machine] = await Promise.allSettled([
     openGateway(directory, network.settings, rules),
-    startMachine({ ...common, network: { directory, hostPorts: network.hostPorts } }),
+    startMachine({ ...common, network: { directory, ports: () => ports() } }),
   ]);
   if (gateway.status === "fulfilled" && machine.status === "fulfilled") {
-    void machine.value.exited.then(gateway.value.close);
+    const { close, ports: named } = gateway.value;
+    ports = () => ({ ...named(), loopback: [...network.hostPorts(), ...named().loopback] });
+    void machine.value.exited.then(close);
     return { machine: machine.value, gateway: gateway.value };
   }
   if (gateway.status === "fulfilled") gateway.value.close();

@@ -24,12 +24,13 @@ export async function openNetwork() {
   await Promise.all([openDns(), ...standardPorts.map((port) => listen({ port }))]);
 }
 
-/** Forwards these loopback ports to the same ports of the host. A port that a program already uses stays its own. */
-export function forwardPorts({ ports }) {
+/** Forwards these ports, of loopback or of all other addresses. A port that a program already uses stays its own. */
+export function forwardPorts({ where, ports }) {
   for (const port of ports) {
-    if (forwarded.has(port)) continue;
-    forwarded.add(port);
-    listen({ port, host: "127.0.0.1" }).catch(() => forwarded.delete(port));
+    const key = `${where}:${port}`;
+    if (forwarded.has(key)) continue;
+    forwarded.add(key);
+    listen(where === "loopback" ? { port, host: "127.0.0.1" } : { port }).catch(() => forwarded.delete(key));
   }
 }
 
