@@ -16,10 +16,14 @@ const Latency = z.object({
   stopMs: ms.default(0),
 });
 
-/** For each process of a sandbox. The kernel does not count the processes of root. */
 const ProcessLimits = z.object({
+  /** Processes and threads of a sandbox. */
   processes: z.number().int().positive().default(4_096),
+  /** Memory of all processes of a sandbox. By default what its vCPUs come with. */
+  memoryBytes: bytes.optional(),
+  /** For each process: open files, and the size of a file. */
   openFiles: z.number().int().positive().default(16_384),
+  fileBytes: bytes.default(8 * 1024 * mb),
   /** Memory that a process can write. Off: some runtimes reserve much more than they use. */
   dataBytes: bytes.optional(),
 });

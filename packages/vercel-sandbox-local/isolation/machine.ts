@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { z } from "zod";
 import type { GatewayPorts } from "../network/gateway.ts";
@@ -67,6 +68,8 @@ export interface MachineOptions {
   sessionId: string;
   root: string;
   etc: string;
+  /** The file with the filter for system calls, if there is one for this architecture. */
+  seccomp?: string | undefined;
   limits: ProcessLimits;
   /** Only with isolation. */
   network?: MachineNetwork | undefined;
@@ -81,6 +84,7 @@ export interface MachineNetwork {
 
 const infoFd = 3;
 const argumentsFd = 4;
+const seccompFd = 5;
 const stderrTailChars = 2_000;
 const machineGone = "EPIPE";
 
@@ -267,14 +271,22 @@ function launch(options: MachineOptions): Launched {
   };
 }
 
-function launchIsolated({ sessionId, root, etc, limits, network }: MachineOptions): ChildProcess {
+function launchIsolated({ sessionId, root, etc, seccomp, limits, network }: MachineOptions): ChildProcess {
   if (!network) throw new Error("an isolated sandbox needs a network");
   const hostname = sessionId.replaceAll("_", "-");
-  const child = spawn("bwrap", ["--args", String(argumentsFd), ...initCommand(limits)], {
+  const filter = seccomp === undefined ? undefined : openSync(seccomp, "r");
+  const fds = ["--args", String(argumentsFd), ...(filter ? ["--seccomp", String(seccompFd)] : [])];
+  const child = spawn("bwrap", [...fds, ...initCommand(limits)], {
     // Only for init. Commands have their own environment.
-    env: { PATH: "/usr/bin:/bin", UV_THREADPOOL_SIZE: "2" },
-    stdio: ["pipe", "pipe", "pipe", "pipe", "pipe"],
+    env: {
+      PATH: "/usr/bin:/bin",
+      UV_THREADPOOL_SIZE: "2",
+      SANDBOX_MAX_PROCESSES: String(limits.processes),
+      SANDBOX_MAX_MEMORY_BYTES: String(limits.memoryBytes),
+    },
+    stdio: ["pipe", "pipe", "pipe", "pipe", "pipe", ...(filter ? [filter] : [])],
   });
+  if (filter) closeSync(filter);
   // Through a pipe: bwrap's command line is readable inside, and these contain paths of the host.
   const pipe = child.stdio[argumentsFd];
   if (pipe && "write" in pipe) {

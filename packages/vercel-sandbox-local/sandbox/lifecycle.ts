@@ -8,6 +8,7 @@ import { sweep } from "../isolation/plain.ts";
 import { type Gateway, type GatewayPorts, openGateway } from "../network/gateway.ts";
 import {
   isAlive,
+  memoryMbPerVcpu,
   newId,
   type SandboxConfig,
   type SandboxRecord,
@@ -228,8 +229,10 @@ async function openMachine(
   session: SessionRecord,
   root: string,
 ): Promise<{ machine: Machine; gateway: Gateway | undefined }> {
-  const { isolation, network, etcDir: etc, options } = world;
-  const common = { isolation, sessionId: session.id, root, etc, limits: options.limits.process };
+  const { isolation, network, etcDir: etc, seccomp, options } = world;
+  const memoryBytes = options.limits.process.memoryBytes ?? session.vcpus * memoryMbPerVcpu * 1024 * 1024;
+  const limits = { ...options.limits.process, memoryBytes };
+  const common = { isolation, sessionId: session.id, root, etc, seccomp, limits };
   if (!network) return { machine: await startMachine(common), gateway: undefined };
   const rules = world.store.sandboxes.get(session.sandboxId)?.networkRules ?? { mode: "allow-all" as const };
   const directory = path.join(network.directory, randomBytes(6).toString("hex"));

@@ -63,9 +63,21 @@ closeInherited();
 send({ event: "ready" });
 // After the report, so that the API can go on meanwhile. The first request is read when the network is there.
 if (!root) {
-  const { dial, forwardPorts, openNetwork } = await import("./network.mjs");
+  const [{ dial, forwardPorts, openNetwork }, { watch }] = await Promise.all([
+    import("./network.mjs"),
+    import("./watch.mjs"),
+  ]);
   await openNetwork();
   Object.assign(operations, { dial, forwardPorts });
+  watch({
+    maxProcesses: Number(process.env.SANDBOX_MAX_PROCESSES),
+    maxMemoryBytes: Number(process.env.SANDBOX_MAX_MEMORY_BYTES),
+    report(text) {
+      for (const command of running.keys()) {
+        send({ event: "output", command, stream: "stderr" }, Buffer.from(`sandbox: ${text}\n`));
+      }
+    },
+  });
 }
 process.stdin.on("data", frameReader(handle));
 
