@@ -36,6 +36,7 @@ const root = process.argv[2] ?? "";
 const running = new Map();
 const sources = new Set();
 let blocked = false;
+let held;
 
 const operations = {
   spawn: start,
@@ -94,6 +95,10 @@ function closeInherited() {
 }
 
 function handle(header, body) {
+  if (held) {
+    held.push([header, body]);
+    return;
+  }
   let result;
   try {
     result = operations[header.op](header, body) ?? {};
@@ -103,6 +108,18 @@ function handle(header, body) {
   }
   send({ reply: header.id, ok: true, ...result.fields }, result.body);
   result.afterwards?.();
+  if (result.until) hold(result.until);
+}
+
+/** Later requests wait: the next command may use what this one prepares. */
+function hold(until) {
+  const waiting = [];
+  held = waiting;
+  void until.then(() => {
+    held = undefined;
+    // One of them can hold the rest again.
+    for (const request of waiting) handle(...request);
+  });
 }
 
 // Reply before the fork, which is slow because it copies page tables. No later request is read before it is done.

@@ -26,12 +26,15 @@ export async function openNetwork() {
 
 /** Forwards these ports, of loopback or of all other addresses. A port that a program already uses stays its own. */
 export function forwardPorts({ where, ports }) {
-  for (const port of ports) {
+  const opening = ports.map(async (port) => {
     const key = `${where}:${port}`;
-    if (forwarded.has(key)) continue;
+    if (forwarded.has(key)) return;
     forwarded.add(key);
-    listen(where === "loopback" ? { port, host: "127.0.0.1" } : { port }).catch(() => forwarded.delete(key));
-  }
+    await listen(where === "loopback" ? { port, host: "127.0.0.1" } : { port }).catch(() =>
+      forwarded.delete(key),
+    );
+  });
+  return { until: Promise.all(opening) };
 }
 
 /** Connects a port of this sandbox to the gateway, which asked for it. */
