@@ -7,6 +7,7 @@ interface Init {
   port: number;
   tokens: string[];
   network: PrivateAccess;
+  isolation: "auto" | "none";
   /** Enables the control routes. */
   controlToken?: string;
 }

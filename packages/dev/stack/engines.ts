@@ -33,6 +33,7 @@ export interface EnginesOptions {
   sandboxToken: string;
   /** Private addresses that sandboxes may reach. */
   network: PrivateAccess;
+  isolation: "auto" | "none";
   /** Enables the sandbox API's control routes, which need this token. */
   controlToken: string | undefined;
   log: (line: string) => void;
@@ -70,6 +71,7 @@ export function startEngines(options: EnginesOptions) {
           dataDir: join(dataDir, "sandboxes"),
           tokens: [options.sandboxToken],
           network: options.network,
+          isolation: options.isolation,
           controlToken,
         },
       })
