@@ -64,12 +64,16 @@ closeInherited();
 send({ event: "ready" });
 // After the report, so that the API can go on meanwhile. The first request is read when the network is there.
 if (!root) {
-  const [{ dial, forwardPorts, openNetwork }, { watch }] = await Promise.all([
-    import("./network.mjs"),
-    import("./watch.mjs"),
-  ]);
+  const { dial, forwardPorts, openNetwork } = await import("./network.mjs");
   await openNetwork();
   Object.assign(operations, { dial, forwardPorts });
+  // The first command does not wait for it.
+  setTimeout(enforceLimits, 100).unref();
+}
+process.stdin.on("data", frameReader(handle));
+
+async function enforceLimits() {
+  const { watch } = await import("./watch.mjs");
   watch({
     maxProcesses: Number(process.env.SANDBOX_MAX_PROCESSES),
     maxMemoryBytes: Number(process.env.SANDBOX_MAX_MEMORY_BYTES),
@@ -80,7 +84,6 @@ if (!root) {
     },
   });
 }
-process.stdin.on("data", frameReader(handle));
 
 /** Descriptors that the API itself inherited would pass to every command. Those of this process close on exec. */
 function closeInherited() {
