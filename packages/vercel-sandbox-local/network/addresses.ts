@@ -74,7 +74,7 @@ async function lookUp(host: string, port: number): Promise<Target[]> {
 }
 
 /**
- * Whether a sandbox may reach this address, whatever else its policy says. `isExact`: the policy has an entry for
+ * Whether a sandbox may reach this address at all, before its policy is applied. `isExact`: the policy has an entry for
  * exactly this host and port.
  */
 export function isReachable(

@@ -65,7 +65,7 @@ export interface Policy {
 
 export interface PolicyEntry {
   rules: readonly Rule[];
-  /** The policy has an entry for exactly this host and port, so whoever wrote it means this service. */
+  /** The policy has an entry for exactly this host and port, so its author means this service. */
   isExact: boolean;
 }
 
