@@ -28,6 +28,6 @@ function accessFrom(needs: AgentNeeds, env: NodeJS.ProcessEnv): AgentAccess {
 function modelOf({ hosts: [host = ""], secret, baseUrl }: AgentNeeds, env: NodeJS.ProcessEnv) {
   const url = baseUrl && env[baseUrl.name];
   if (!url) return { host, path: secret?.path ?? "/" };
-  const { hostname, pathname } = new URL(url);
-  return { url, host: hostname, path: `${pathname.replace(/\/+$/, "")}${baseUrl.path}` };
+  const { host: address, pathname } = new URL(url);
+  return { url, host: address, path: `${pathname.replace(/\/+$/, "")}${baseUrl.path}` };
 }

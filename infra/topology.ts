@@ -254,7 +254,13 @@ export const topology = {
       timeoutMs: 15 * minute,
       memoryMb: 512,
       http: "stream",
-      environment: [...common, ...provider, "CONCIERGE_DEFAULT_AGENT", "CONCIERGE_ADMIN_USER_ID"],
+      environment: [
+        ...common,
+        ...provider,
+        "CONCIERGE_DEFAULT_AGENT",
+        "CONCIERGE_ADMIN_USER_ID",
+        "CONCIERGE_SINGLE_USER",
+      ],
       secrets: ["AdminApiKey", "SealingKey"],
       files: { API_EXPLORER_FILE: "openapi-explorer/dist/browser/openapi-explorer.min.js" },
       grants: [

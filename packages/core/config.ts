@@ -27,6 +27,7 @@ const variables = {
     () => z.enum(["true", "false"], { error: "takes true or false" }),
     "false",
   ),
+  CONCIERGE_SINGLE_USER: variable(() => z.enum(["true", "false"], { error: "takes true or false" }), "false"),
   AGENT_INACTIVITY_TIMEOUT_MS: milliseconds(minute),
   AGENT_MAX_WAIT_TIME_MS: milliseconds(5 * minute),
   AGENT_MAX_OUTPUT_BYTES: variable(() => whole(1024, 1024 ** 3, "bytes"), 100 * 1024 * 1024),
@@ -83,6 +84,8 @@ export function parseConfig(environment: Environment) {
     adminUserId: env.CONCIERGE_ADMIN_USER_ID,
     url: env.CONCIERGE_URL,
     allowPrivateHosts: env.CONCIERGE_ALLOW_PRIVATE_HOSTS === "true",
+    /** Sandboxes do not separate users here, so only the admin's user may have keys. */
+    isSingleUser: env.CONCIERGE_SINGLE_USER === "true",
     inactivityMs: env.AGENT_INACTIVITY_TIMEOUT_MS,
     maxDurationMs: env.AGENT_MAX_WAIT_TIME_MS,
     maxOutputBytes: env.AGENT_MAX_OUTPUT_BYTES,

@@ -65,13 +65,17 @@ export interface RunnerReport {
 }
 
 export interface NetworkPolicy {
-  /** Hosts that the sandbox may reach. `*` allows all. */
+  /**
+   * Hosts that the sandbox may reach, with their port if it is not the standard one. A provider that knows no ports
+   * allows them all. `*` allows all hosts.
+   */
   allow: readonly string[];
   inject: readonly HeaderRule[];
 }
 
 /** Sets a header on requests to a host. The sandbox never sees its value. */
 export interface HeaderRule {
+  /** As in `allow`. */
   host: string;
   /** All that is given must match. */
   match: {

@@ -6,10 +6,15 @@ import type { ProviderOptions } from "./vercel.ts";
 const timeoutMs = 5_000;
 
 /** A policy as Vercel's API and SDK take it. */
-export function toVercelPolicy({ allow, inject }: NetworkPolicy) {
-  const hosts = [...new Set([...allow, ...inject.map(({ host }) => host)])];
-  const rulesOf = (host: string) => inject.filter((rule) => rule.host === host).map(toVercelRule);
-  return { allow: Object.fromEntries(hosts.map((host) => [host, rulesOf(host)])) };
+export function toVercelPolicy(
+  { allow, inject }: NetworkPolicy,
+  { baseUrl }: Pick<ProviderOptions, "baseUrl">,
+) {
+  // Only the local API knows ports. Vercel's entries are names.
+  const nameOf = (host: string) => (baseUrl === undefined ? host.replace(/:\d+$/, "") : host);
+  const names = new Set([...allow, ...inject.map(({ host }) => host)].map(nameOf));
+  const rulesOf = (name: string) => inject.filter(({ host }) => nameOf(host) === name).map(toVercelRule);
+  return { allow: Object.fromEntries([...names].map((name) => [name, rulesOf(name)])) };
 }
 
 function toVercelRule({ match: { path, method, query, header }, set }: HeaderRule) {
@@ -33,14 +38,15 @@ function exactEntry({ name, value }: { name: string; value: string }) {
  * if it failed, for any reason. The caller then uses the SDK, which reports why.
  */
 export async function putNetworkPolicy(
-  { token, teamId, baseUrl, timeLeftMs }: ProviderOptions,
+  options: ProviderOptions,
   providerSessionId: string,
   policy: NetworkPolicy,
 ): Promise<boolean> {
+  const { token, teamId, baseUrl, timeLeftMs } = options;
   const api = baseUrl === undefined ? vercelApi : `${baseUrl}/api`;
   const url = `${api}/v2/sandboxes/sessions/${providerSessionId}/network-policy?${new URLSearchParams({ teamId })}`;
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-  const body = JSON.stringify(toVercelPolicy(policy));
+  const body = JSON.stringify(toVercelPolicy(policy, options));
   try {
     const response = await inTime({ timeLeftMs }, timeoutMs, (signal) =>
       fetch(url, { method: "POST", headers, body, signal }),

@@ -50,7 +50,7 @@ export function createSdkProvider(options: ProviderOptions): Provider {
         persistent: true,
         keepLastSnapshots: { count: 1 },
         snapshotExpiration: keptStoppedMs,
-        ...(policy && { networkPolicy: toVercelPolicy(policy) }),
+        ...(policy && { networkPolicy: toVercelPolicy(policy, options) }),
       };
       const create = (signal: AbortSignal) =>
         snapshotId === undefined
@@ -113,7 +113,7 @@ export function createSdkProvider(options: ProviderOptions): Provider {
 
     async guardNetwork(ref, policy) {
       const inside = await enter(ref);
-      const networkPolicy = toVercelPolicy(policy);
+      const networkPolicy = toVercelPolicy(policy, options);
       try {
         await inside.call("guard the network", (session, signal) =>
           session.update({ networkPolicy }, { signal }),

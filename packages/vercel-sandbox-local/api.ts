@@ -10,6 +10,7 @@ import { sessionRoutes } from "./http/session-routes.ts";
 import { bwrapWorks } from "./isolation/bwrap.ts";
 import { prepareEtc } from "./isolation/etc.ts";
 import type { Isolation } from "./isolation/machine.ts";
+import { writeSeccompFilter } from "./isolation/seccomp.ts";
 import { openNetwork } from "./network/settings.ts";
 import { type ResolvedOptions, resolveOptions, type SandboxApiOptions } from "./options.ts";
 import { recover, stopAll } from "./sandbox/lifecycle.ts";
@@ -33,11 +34,13 @@ export async function startSandboxApi(given: SandboxApiOptions): Promise<Sandbox
   const isolation = chooseIsolation(options);
   const store = await openStore(options.dataDir, options.onLog);
   const etcDir = path.join(store.dataDir, "etc");
+  const filterFile = path.join(store.dataDir, "seccomp.bpf");
   if (isolation === "bwrap") prepareEtc(etcDir);
+  const seccomp = isolation === "bwrap" && writeSeccompFilter(filterFile) ? filterFile : undefined;
   let port = 0;
   const network = isolation === "bwrap" ? openNetwork(store.dataDir, options, () => port) : undefined;
   const latency = { ...options.latency };
-  const world = createWorld({ options, isolation, etcDir, network, latency, store });
+  const world = createWorld({ options, isolation, etcDir, seccomp, network, latency, store });
   const faults = createFaults();
   const schemas = requestSchemas(options.limits);
   const server = createHttpServer({

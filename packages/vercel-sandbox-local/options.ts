@@ -16,10 +16,14 @@ const Latency = z.object({
   stopMs: ms.default(0),
 });
 
-/** For each process of a sandbox. The kernel does not count the processes of root. */
 const ProcessLimits = z.object({
+  /** Processes and threads of a sandbox. */
   processes: z.number().int().positive().default(4_096),
+  /** Memory of all processes of a sandbox. By default what its vCPUs come with. */
+  memoryBytes: bytes.optional(),
+  /** For each process: open files, and the size of a file. */
   openFiles: z.number().int().positive().default(16_384),
+  fileBytes: bytes.default(8 * 1024 * mb),
   /** Memory that a process can write. Off: some runtimes reserve much more than they use. */
   dataBytes: bytes.optional(),
 });
@@ -55,6 +59,11 @@ const Network = z.object({
    * ::1, but no other loopback address and not the API itself: put services that no sandbox may reach on 127.0.0.2.
    */
   allowPrivate: z.union([z.literal("all"), z.array(hostAndPort)]).default([]),
+  /**
+   * Lets a policy open a private address, or 127.0.0.1 and ::1, by an entry for its host and port, such as
+   * `allow: { "127.0.0.1:4000": [] }`. Callers of the API can then choose which services of this machine a sandbox sees.
+   */
+  allowNamedPrivate: z.boolean().default(false),
   /** Certificates that the gateway trusts beside the machine's own, in PEM. */
   trustedCertificates: z.array(z.string()).default([]),
   /** Resolves names in place of the host, for tests. */

@@ -10,13 +10,17 @@ export type Usage = { inputTokens: number; outputTokens: number; costUsd: number
 export async function startWorld(agent: "claude" | "codex") {
   const model = await ModelApi.start();
   const npm = await startNpmCache();
-  const concierge = await startConcierge({ env: model.environment, reapEveryMs: 1000 });
+  const concierge = await startConcierge({
+    env: { ...model.environment, CONCIERGE_DEV_PRIVATE_HOSTS: new URL(npm.url).host },
+    reapEveryMs: 1000,
+  });
   const { client } = concierge;
   const env = { npm_config_registry: npm.url };
+  const network = { allow: ["127.0.0.1"] };
 
   /** In one session unless another is named, so that the agent is installed once. */
   async function start(prompt: string, over: Record<string, unknown> = {}): Promise<TaskAnswer> {
-    return await client.start(prompt, { agent, sessionKey: "one", env, ...over });
+    return await client.start(prompt, { agent, sessionKey: "one", env, network, ...over });
   }
 
   async function ended(id: string) {

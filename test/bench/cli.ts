@@ -4,6 +4,7 @@ import { parseArgs } from "node:util";
 import { cold } from "./cold.ts";
 import { costs } from "./costs.ts";
 import { type Benchmark, formatTable, judge, type Result } from "./harness.ts";
+import { isolation } from "./isolation.ts";
 import { latency } from "./latency.ts";
 import { ready } from "./ready.ts";
 import { sandboxes } from "./sandboxes.ts";
@@ -21,6 +22,7 @@ const benchmarks: readonly Benchmark[] = [
   stop,
   timersBenchmark,
   sandboxes,
+  isolation,
   latency,
   costs,
   cold,

@@ -37,6 +37,11 @@ export async function createKey(deps: Deps, caller: Caller, request: KeyRequest)
   const { userId = caller.userId, admin = false, name, expiresAt } = request;
   if (!caller.admin && (userId !== caller.userId || admin))
     throw new AppError("forbidden", "Only admins can create keys for other users, or admin keys.");
+  if (deps.config.isSingleUser && userId !== deps.config.adminUserId)
+    throw new AppError(
+      "forbidden",
+      "Sandboxes are NOT ISOLATED here, so only one user may have keys. Isolate them, or start with --allow-unisolated.",
+    );
   const wanted = request.scopes ?? defaultScopes(caller, admin);
   const missing = wanted.find((scope) => !hasScope(caller, scope));
   if (missing) throw missingScope(missing);

@@ -163,10 +163,9 @@ async function limitNetwork(
   { sandbox }: AcquiredSandbox,
   { hosts, env, secrets }: AgentAccess,
 ): Promise<{ agentEnv: Record<string, string>; hosts?: string[] }> {
-  const git = task.repo ? [new URL(task.repo.url).hostname] : [];
-  const allow = [
-    ...new Set([new URL(callbackUrl).hostname, ...git, ...hosts, ...(task.network?.allow ?? [])]),
-  ];
+  // With the port, if it is not the standard one: on one machine, a credential must not go to another service.
+  const git = task.repo ? [new URL(task.repo.url).host] : [];
+  const allow = [...new Set([new URL(callbackUrl).host, ...git, ...hosts, ...(task.network?.allow ?? [])])];
   // Every launch of the turn uses the same placeholder. A second worker may replace the policy after the first one's
   // launch; with another placeholder the agent would then lose its key.
   const placeholder = sealer.placeholder({ taskId: task.id, turn: task.turn });

@@ -20,7 +20,7 @@ export function gitRules(
   access: readonly GitAccess[],
 ): HeaderRule[] {
   if (!repo || !credential) return [];
-  const { hostname, pathname } = new URL(repo.url);
+  const { host, pathname } = new URL(repo.url);
   const path = pathname.replace(/\/+$/, "");
   const basic = Buffer.from(`${credential.username}:${credential.token}`).toString("base64");
   const set = { name: "authorization", value: `Basic ${basic}` };
@@ -32,7 +32,7 @@ export function gitRules(
       query: { name: "service", value: service },
     };
     const send = { method: "POST", path: { exact: `${path}/${service}` } };
-    return [ask, send].map((match) => ({ host: hostname, match, set }));
+    return [ask, send].map((match) => ({ host, match, set }));
   });
 }
 

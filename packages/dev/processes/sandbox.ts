@@ -1,11 +1,13 @@
 import { startSandboxApi } from "vercel-sandbox-local";
 import { connect, ownHost, ready } from "../lambda/connect.ts";
+import type { PrivateAccess } from "../stack/environment.ts";
 
 interface Init {
   dataDir: string;
   port: number;
   tokens: string[];
-  network: { allowPrivate: "all" | string[] };
+  network: PrivateAccess;
+  isolation: "auto" | "none";
   /** Enables the control routes. */
   controlToken?: string;
 }

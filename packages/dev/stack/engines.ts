@@ -9,7 +9,7 @@ import { startChild } from "../processes/child.ts";
 import { keepRunning } from "../processes/keeper.ts";
 import { createQueues } from "../queues/queues.ts";
 import type { Credentials } from "./aws.ts";
-import { type Environment, hasRealProvider } from "./environment.ts";
+import { type Environment, hasRealProvider, type PrivateAccess } from "./environment.ts";
 import { createTables } from "./tables.ts";
 
 /** LevelDB may still be locked for a moment after its owner was killed. */
@@ -32,7 +32,8 @@ export interface EnginesOptions {
   /** The only bearer token that the sandbox API accepts. */
   sandboxToken: string;
   /** Private addresses that sandboxes may reach. */
-  allowPrivate: "all" | string[];
+  network: PrivateAccess;
+  isolation: "auto" | "none";
   /** Enables the sandbox API's control routes, which need this token. */
   controlToken: string | undefined;
   log: (line: string) => void;
@@ -69,7 +70,8 @@ export function startEngines(options: EnginesOptions) {
         init: {
           dataDir: join(dataDir, "sandboxes"),
           tokens: [options.sandboxToken],
-          network: { allowPrivate: options.allowPrivate },
+          network: options.network,
+          isolation: options.isolation,
           controlToken,
         },
       })

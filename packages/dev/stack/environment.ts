@@ -29,11 +29,25 @@ export function agentKeyWarning(env: Environment, isIsolated: boolean): string |
   return `${present.join(", ")}: readable by every process on this machine, because sandboxes are NOT ISOLATED`;
 }
 
-/** With `CONCIERGE_ALLOW_PRIVATE_HOSTS`, repositories and model APIs may be on this machine. Runners always call back. */
-export function allowedPrivate(env: Environment, callbackUrl: string): "all" | string[] {
-  if ((env.CONCIERGE_ALLOW_PRIVATE_HOSTS || "true") === "true") return "all";
+export interface PrivateAccess {
+  /** Every sandbox may reach these: `host:port`. */
+  allowPrivate: string[];
+  /** Whether a turn's policy may name others. */
+  allowNamedPrivate: boolean;
+}
+
+/**
+ * Which private addresses sandboxes may reach. Runners always call back. With `CONCIERGE_ALLOW_PRIVATE_HOSTS` a turn also
+ * reaches its repository and its model's API there, by host and port, and `CONCIERGE_DEV_PRIVATE_HOSTS` adds others.
+ */
+export function privateAccess(env: Environment, callbackUrl: string): PrivateAccess {
   const { protocol, hostname, port } = new URL(callbackUrl);
-  return [`${hostname}:${port || (protocol === "https:" ? 443 : 80)}`];
+  const callback = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
+  const more = (env.CONCIERGE_DEV_PRIVATE_HOSTS ?? "").split(",").map((entry) => entry.trim());
+  return {
+    allowPrivate: [callback, ...more.filter((entry) => entry !== "")],
+    allowNamedPrivate: (env.CONCIERGE_ALLOW_PRIVATE_HOSTS || "true") === "true",
+  };
 }
 
 export interface LocalProvider {

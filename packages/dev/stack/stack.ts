@@ -15,9 +15,9 @@ import { loadSecrets, lockDataDir, openDataDir } from "./data-dir.ts";
 import { type Endpoints, startEngines } from "./engines.ts";
 import {
   agentKeyWarning,
-  allowedPrivate,
   checkEnvironment,
   type Environment,
+  privateAccess,
   withDefaults,
 } from "./environment.ts";
 import { startSchedule } from "./schedule.ts";
@@ -43,6 +43,8 @@ export interface LocalStackOptions {
   callbackUrl?: string;
   /** The functions' variables come from here; by default `process.env`. */
   env?: Environment;
+  /** "none" runs local sandboxes as plain processes, as on a machine without user namespaces. */
+  isolation?: "auto" | "none";
   /** Starts even if several users would share this machine without isolation. */
   allowUnisolated?: boolean;
   /** A directory of bundles to run instead of the sources. */
@@ -120,7 +122,8 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
     credentials: host,
     controlToken,
     sandboxToken,
-    allowPrivate: allowedPrivate(env, callbackUrl),
+    network: privateAccess(env, callbackUrl),
+    isolation: options.isolation ?? "auto",
     log,
   });
   scope.add(engines.stop);
@@ -130,12 +133,13 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
   ]);
   if (endpoints.sandbox) log(`the sandbox API is at ${endpoints.sandbox} with token ${sandboxToken}`);
 
-  const isIsolated = !endpoints.sandbox || canIsolate();
+  const isIsolated = !endpoints.sandbox || (options.isolation !== "none" && canIsolate());
+  const mayShare = isIsolated || options.allowUnisolated === true;
   const warning = agentKeyWarning(env, isIsolated);
   if (warning) log(warning);
   log("starting the functions");
   const variables = withDefaults(
-    env,
+    mayShare ? env : { ...env, CONCIERGE_SINGLE_USER: "true" },
     callbackUrl,
     endpoints.sandbox === undefined ? undefined : { url: endpoints.sandbox, token: sandboxToken },
   );
@@ -145,7 +149,7 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
   front.serve(httpPool(topology, pools));
   await Promise.all(pools.map((pool) => pool.started));
   await untilOk(new URL(readyPath, front.url));
-  if (!isIsolated && !options.allowUnisolated) {
+  if (!mayShare) {
     await assertOneUser(front.url, secrets.AdminApiKey ?? "", variables.CONCIERGE_ADMIN_USER_ID ?? "");
   }
 
@@ -241,14 +245,27 @@ async function untilOk(url: URL): Promise<void> {
 
 /** Without isolation, a task of one user can read the files, secrets and tokens of the others. */
 async function assertOneUser(url: string, apiKey: string, adminUserId: string): Promise<void> {
-  const response = await fetch(new URL("/v1/keys", url), { headers: { authorization: `Bearer ${apiKey}` } });
-  if (!response.ok) return void (await response.body?.cancel());
-  const { items } = (await response.json()) as { items: { userId: string }[] };
-  const others = new Set(items.map(({ userId }) => userId).filter((userId) => userId !== adminUserId));
-  if (others.size === 0) return;
-  throw new Error(
-    `sandboxes are NOT ISOLATED here, and ${others.size + 1} users have keys: install bubblewrap and iproute2, or start with --allow-unisolated`,
-  );
+  let cursor: string | null = "";
+  while (cursor !== null) {
+    const page = new URL(`/v1/keys?${cursor && `cursor=${encodeURIComponent(cursor)}`}`, url);
+    const response = await fetch(page, { headers: { authorization: `Bearer ${apiKey}` } });
+    // A topology of another app has no keys.
+    if (response.status === 404) return void (await response.body?.cancel());
+    if (!response.ok) throw new Error(`the users could not be counted: /v1/keys answers ${response.status}`);
+    const { items, cursor: next } = (await response.json()) as KeysPage;
+    const other = items.find(({ userId }) => userId !== adminUserId);
+    if (other) {
+      throw new Error(
+        `sandboxes are NOT ISOLATED here, and the user ${other.userId} has a key beside ${adminUserId}: install bubblewrap and iproute2, or start with --allow-unisolated`,
+      );
+    }
+    cursor = next;
+  }
+}
+
+interface KeysPage {
+  items: { userId: string }[];
+  cursor: string | null;
 }
 
 async function stopAll(parts: { stop(): Promise<void> }[]): Promise<void> {

@@ -83,10 +83,11 @@ export function sessionRoutes(world: World, schemas: RequestSchemas): Route[] {
 
     route("updateNetworkPolicy", "POST", `${base}/:id/network-policy`, async (call, id) => {
       const policy = await call.json(schemas.policy);
-      const { gateway } = runningSession(world, id);
+      const { gateway, machine } = runningSession(world, id);
       // Without isolation nothing enforces it. The caller must not rely on it.
       if (!gateway) throw new ApiError("not_supported", "Network policies need isolation.");
       gateway.setPolicy(policy);
+      machine.forwardNewPorts();
       const session = sessionById(world, id);
       session.networkPolicy = reportedPolicy(policy);
       session.updatedAt = Date.now();

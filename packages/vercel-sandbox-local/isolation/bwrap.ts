@@ -2,18 +2,23 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { etcArguments } from "./etc.ts";
+import { seccompFilter } from "./seccomp.ts";
 
 const runtimeDir = "/vercel/runtimes/node24";
 const initDir = "/run/sandbox-init";
+const sharedMemoryBytes = 512 * 1024 * 1024;
 /** Where a sandbox finds its gateway and certificates. */
 export const networkDir = "/run/sandbox-network";
 
 // Root on the host can write these without any capability. If the API runs as root, so can its sandboxes.
 const kernelSettings = ["sys", "sysrq-trigger", "mtrr"];
 
-// bwrap starts the setup as root of the namespace. CAP_NET_ADMIN is for the route, CAP_SETFCAP to map that root to an
-// ordinary user in the namespace that init and all commands run in. Nobody has a capability there.
-const setupCapabilities = ["--cap-drop", "ALL", "--cap-add", "CAP_NET_ADMIN", "--cap-add", "CAP_SETFCAP"];
+// bwrap starts the setup as root of the namespace. CAP_NET_ADMIN is for the route, CAP_SYS_RESOURCE for the number of
+// user namespaces, CAP_SETFCAP to map that root to an ordinary user in the namespace that init and all commands run in.
+// Nobody has a capability there.
+const setupCapabilities = ["--cap-drop", "ALL"].concat(
+  ["CAP_NET_ADMIN", "CAP_SYS_RESOURCE", "CAP_SETFCAP"].flatMap((name) => ["--cap-add", name]),
+);
 
 export interface BwrapPaths {
   /** Contains the session's `vercel`, `home` and `tmp`. */
@@ -24,27 +29,33 @@ export interface BwrapPaths {
   network: string;
 }
 
-/** For each process; the kernel does not enforce `processes` if the API runs as root. */
 export interface ProcessLimits {
+  /** Of the sandbox, with their threads. */
   processes: number;
+  /** Of all processes of the sandbox together. */
+  memoryBytes: number;
+  /** For each process. The size of a core file is always 0. */
   openFiles: number;
-  /** The size of a core file is always 0. Without a value, memory is not limited. */
+  fileBytes: number;
   dataBytes?: number | undefined;
 }
 
-/** Whether bubblewrap is installed and can create the namespaces, the network included. */
+/** Whether bubblewrap is installed and can create the namespaces, the network included, with this filter. */
 export function bwrapWorks(): boolean {
+  const filter = seccompFilter();
   try {
     const flags = [...["--ro-bind", "/", "/"], ...namespaces(), "--dev", "/dev", ...procFs()];
     const setup = [
       "sh",
       path.join(import.meta.dirname, "init/setup.sh"),
-      "1024",
-      "1024",
-      "unlimited",
+      ...["1024", "1024", "unlimited", "unlimited"],
       "true",
     ];
-    execFileSync("bwrap", [...flags, ...setup], { stdio: "ignore" });
+    const seccomp = filter ? ["--seccomp", "0"] : [];
+    execFileSync("bwrap", [...seccomp, ...flags, ...setup], {
+      input: filter ?? "",
+      stdio: ["pipe", "ignore", "ignore"],
+    });
     return true;
   } catch {
     return false;
@@ -63,7 +74,7 @@ export function namespaceArguments(
     ...["--die-with-parent", "--new-session", "--info-fd", String(infoFd)],
     ...system(),
     ...etcArguments(etc),
-    ...["--dev", "/dev", "--tmpfs", "/dev/shm"],
+    ...["--dev", "/dev", "--size", String(sharedMemoryBytes), "--tmpfs", "/dev/shm"],
     ...procFs(),
     ...["--bind", path.join(root, "tmp"), "/tmp", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"],
     // No mount point may be inside a directory that persists and that the sandbox can write to. A symlink left in its
@@ -74,15 +85,18 @@ export function namespaceArguments(
     ...nodeRuntime(),
     ...["--ro-bind", path.join(import.meta.dirname, "init"), initDir],
     ...["--ro-bind", network, networkDir],
+    // What is not mounted is in memory, and nobody counts it.
+    ...["--remount-ro", "/dev", "--remount-ro", "/"],
     ...["--chdir", "/vercel/sandbox"],
   ];
 }
 
 /** The command that bwrap runs in the namespace. */
-export function initCommand({ processes, openFiles, dataBytes }: ProcessLimits): string[] {
+export function initCommand({ processes, openFiles, dataBytes, fileBytes }: ProcessLimits): string[] {
   const dataKb = dataBytes === undefined ? "unlimited" : String(Math.floor(dataBytes / 1024));
+  const fileBlocks = String(Math.ceil(fileBytes / 512));
   return [
-    ...["sh", `${initDir}/setup.sh`, String(processes), String(openFiles), dataKb],
+    ...["sh", `${initDir}/setup.sh`, String(processes), String(openFiles), dataKb, fileBlocks],
     ...[`${runtimeDir}/bin/node`, "--max-semi-space-size=1", `${initDir}/init.mjs`],
   ];
 }
@@ -100,6 +114,7 @@ function procFs(): string[] {
     ...["--proc", "/proc"],
     ...kernelSettings.flatMap((name) => ["--ro-bind-try", `/proc/${name}`, `/proc/${name}`]),
     ...["--bind", "/proc/sys/net", "/proc/sys/net"],
+    ...["--bind", "/proc/sys/user", "/proc/sys/user"],
   ];
 }
 

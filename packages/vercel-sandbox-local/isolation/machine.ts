@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { z } from "zod";
+import type { GatewayPorts } from "../network/gateway.ts";
 import { initCommand, namespaceArguments, type ProcessLimits } from "./bwrap.ts";
 import { encodeFrame, type Frame, readFrames } from "./frames.ts";
 import { plainArguments, sessionEnvironment, sweep } from "./plain.ts";
@@ -44,6 +46,8 @@ export interface Machine {
   close(handle: number): Promise<void>;
   /** Makes init connect this port to the gateway. */
   dial(port: number, dialId: string): Promise<void>;
+  /** Makes init pass on the ports that the network has by now. Each command does this too. */
+  forwardNewPorts(): void;
   /** Kills all processes. Resolves when none is left. */
   kill(): Promise<void>;
   /** Resolves when init is gone, for any reason. */
@@ -64,6 +68,8 @@ export interface MachineOptions {
   sessionId: string;
   root: string;
   etc: string;
+  /** The file with the filter for system calls, if there is one for this architecture. */
+  seccomp?: string | undefined;
   limits: ProcessLimits;
   /** Only with isolation. */
   network?: MachineNetwork | undefined;
@@ -72,12 +78,13 @@ export interface MachineOptions {
 export interface MachineNetwork {
   /** The gateway's directory. */
   directory: string;
-  /** The host's loopback ports that lead to the host at this moment. */
-  hostPorts(): number[];
+  /** The ports that lead to the gateway at this moment, beside the standard ones. */
+  ports(): GatewayPorts;
 }
 
 const infoFd = 3;
 const argumentsFd = 4;
+const seccompFd = 5;
 const stderrTailChars = 2_000;
 const machineGone = "EPIPE";
 
@@ -98,7 +105,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
   const process = launch(options);
   const commands = new Map<string, CommandEvents>();
   const pending = new Map<number, PromiseWithResolvers<Reply>>();
-  const forwardedPorts = new Set<number>();
+  const forwardedPorts = { loopback: new Set<number>(), remote: new Set<number>() };
   const ready = Promise.withResolvers<void>();
   let nextId = 1;
   let hasEnded = false;
@@ -164,10 +171,15 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
 
   /** Before each command: a service of the host may have started since the last one. Init reads requests in order. */
   function forwardNewPorts(): void {
-    const ports = options.network?.hostPorts().filter((port) => !forwardedPorts.has(port)) ?? [];
-    if (ports.length === 0) return;
-    for (const port of ports) forwardedPorts.add(port);
-    request({ op: "forwardPorts", ports }).catch(() => {});
+    const ports = options.network?.ports();
+    if (!ports) return;
+    for (const where of ["loopback", "remote"] as const) {
+      const known = forwardedPorts[where];
+      const added = ports[where].filter((port) => !known.has(port));
+      if (added.length === 0) continue;
+      for (const port of added) known.add(port);
+      request({ op: "forwardPorts", where, ports: added }).catch(() => {});
+    }
   }
 
   // `end` may reject this before it is awaited. An unhandled rejection would end the API.
@@ -211,6 +223,7 @@ export async function startMachine(options: MachineOptions): Promise<Machine> {
     async dial(port, dialId) {
       await request({ op: "dial", port, dialId });
     },
+    forwardNewPorts,
     async kill() {
       await killAll();
       await exited;
@@ -258,14 +271,22 @@ function launch(options: MachineOptions): Launched {
   };
 }
 
-function launchIsolated({ sessionId, root, etc, limits, network }: MachineOptions): ChildProcess {
+function launchIsolated({ sessionId, root, etc, seccomp, limits, network }: MachineOptions): ChildProcess {
   if (!network) throw new Error("an isolated sandbox needs a network");
   const hostname = sessionId.replaceAll("_", "-");
-  const child = spawn("bwrap", ["--args", String(argumentsFd), ...initCommand(limits)], {
+  const filter = seccomp === undefined ? undefined : openSync(seccomp, "r");
+  const fds = ["--args", String(argumentsFd), ...(filter ? ["--seccomp", String(seccompFd)] : [])];
+  const child = spawn("bwrap", [...fds, ...initCommand(limits)], {
     // Only for init. Commands have their own environment.
-    env: { PATH: "/usr/bin:/bin", UV_THREADPOOL_SIZE: "2" },
-    stdio: ["pipe", "pipe", "pipe", "pipe", "pipe"],
+    env: {
+      PATH: "/usr/bin:/bin",
+      UV_THREADPOOL_SIZE: "2",
+      SANDBOX_MAX_PROCESSES: String(limits.processes),
+      SANDBOX_MAX_MEMORY_BYTES: String(limits.memoryBytes),
+    },
+    stdio: ["pipe", "pipe", "pipe", "pipe", "pipe", ...(filter ? [filter] : [])],
   });
+  if (filter) closeSync(filter);
   // Through a pipe: bwrap's command line is readable inside, and these contain paths of the host.
   const pipe = child.stdio[argumentsFd];
   if (pipe && "write" in pipe) {

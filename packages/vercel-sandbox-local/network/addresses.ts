@@ -8,6 +8,8 @@ export type AllowPrivate = "all" | readonly string[];
 
 export interface AddressRules {
   allowPrivate: AllowPrivate;
+  /** Whether a policy may open a private address by an entry for exactly this host and port. */
+  allowNamedPrivate: boolean;
   /** The API's own port. No sandbox reaches it, not even with `allowPrivate: "all"`. */
   ownPort: () => number;
   resolve?: Resolve | undefined;
@@ -71,25 +73,37 @@ async function lookUp(host: string, port: number): Promise<Target[]> {
   return found.map(({ address }) => ({ address, port }));
 }
 
-/** Whether a sandbox may reach this address, before its own policy is asked. */
-export function isReachable(host: string, { address, port }: Target, rules: AddressRules): boolean {
+/**
+ * Whether a sandbox may reach this address at all, before its policy is applied. `isExact`: the policy has an entry for
+ * exactly this host and port.
+ */
+export function isReachable(
+  host: string,
+  { address, port }: Target,
+  rules: AddressRules,
+  isExact: boolean,
+): boolean {
   const family = familyOf(address);
   if (port === rules.ownPort() && isThisMachine(address)) return false;
   const isPrivate = privateNetworks.check(address, family);
   const isMainLoopback = mainLoopback.check(address, family);
   if (!isPrivate && !isMainLoopback && !special.check(address, family)) return true;
-  if (rules.allowPrivate === "all") return isPrivate || isMainLoopback;
+  const isOpen = rules.allowPrivate === "all" || (rules.allowNamedPrivate && isExact);
+  if (isOpen && (isPrivate || isMainLoopback)) return true;
+  if (rules.allowPrivate === "all") return false;
   return (
     rules.allowPrivate.includes(hostPort(host, port)) || rules.allowPrivate.includes(hostPort(address, port))
   );
 }
+
+export const loopbackNames: ReadonlySet<string> = new Set(["127.0.0.1", "localhost", "::1", "[::1]"]);
 
 /** The loopback ports that an explicit list names. */
 export function listedLoopbackPorts(allowPrivate: AllowPrivate): number[] {
   if (allowPrivate === "all") return [];
   return allowPrivate.flatMap((entry) => {
     const colon = entry.lastIndexOf(":");
-    const isLoopback = ["127.0.0.1", "localhost", "[::1]"].includes(entry.slice(0, colon));
+    const isLoopback = loopbackNames.has(entry.slice(0, colon));
     return isLoopback ? [Number(entry.slice(colon + 1))] : [];
   });
 }

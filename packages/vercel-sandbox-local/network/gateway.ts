@@ -4,7 +4,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import path from "node:path";
 import type { SecureContext } from "node:tls";
 import { z } from "zod";
-import { type AddressRules, isReachable, type Target, targetsOf } from "./addresses.ts";
+import { type AddressRules, isReachable, loopbackNames, type Target, targetsOf } from "./addresses.ts";
 import { createAuthority } from "./certificates.ts";
 import { createInterceptor } from "./intercept.ts";
 import { linkStreams } from "./link.ts";
@@ -37,7 +37,10 @@ export interface NetworkSettings extends AddressRules {
 export interface Gateway {
   /** To be mounted in the sandbox: the socket and the certificates. */
   readonly directory: string;
+  /** In force for the next connection and the next request. Connections that it would treat differently are cut. */
   setPolicy(policy: NetworkPolicyRequest): void;
+  /** The ports, beside the standard ones, that the policy names. */
+  ports(): GatewayPorts;
   /** A connection to a port in the sandbox. `ask` has to make init call back with the id. */
   dial(ask: (dialId: string) => Promise<void>): Promise<Socket>;
   close(): void;
@@ -46,6 +49,20 @@ export interface Gateway {
 export interface Destination {
   host: string;
   port: number;
+}
+
+export interface GatewayPorts {
+  /** Of the host's loopback addresses. */
+  loopback: number[];
+  /** Of other hosts. */
+  remote: number[];
+}
+
+/** A connection whose bytes the gateway passes on unread. */
+interface Tunnel {
+  socket: Socket;
+  destination: Destination;
+  address: string;
 }
 
 export async function openGateway(
@@ -58,12 +75,13 @@ export async function openGateway(
   const authority = await createAuthority();
   const dials = new Map<string, PromiseWithResolvers<Socket>>();
   const open = new Set<Socket>();
+  const tunnels = new Set<Tunnel>();
   let policy = compilePolicy(initialPolicy);
 
   const interceptor = createInterceptor({
     authority,
     settings,
-    rulesFor: (host) => policy.rulesFor(host) ?? [],
+    rulesFor: ({ host, port }) => policy.entryFor(host, port)?.rules ?? [],
     targetFor: (destination) => allowedTarget(destination, policy, settings),
   });
 
@@ -97,17 +115,23 @@ export async function openGateway(
   }
 
   async function forward(socket: Socket, destination: Destination): Promise<void> {
-    const rules = policy.rulesFor(destination.host) ?? [];
     const allowed = await allowedTarget(destination, policy, settings);
     if (!allowed) {
       settings.onLog(`refused: ${destination.host}:${destination.port}`);
       return refuse(socket);
     }
-    if (rules.length > 0) {
+    // The policy of this moment: it may have changed while the name was resolved.
+    if (hasRules(destination)) {
       socket.write(accepted);
       return interceptor.accept(socket, destination);
     }
     const target = connect({ host: allowed.address, port: allowed.port, allowHalfOpen: true });
+    const tunnel: Tunnel = { socket, destination, address: allowed.address };
+    tunnels.add(tunnel);
+    socket.once("close", () => {
+      tunnels.delete(tunnel);
+      target.destroy();
+    });
     open.add(target);
     target.once("close", () => open.delete(target));
     target.once("error", () => refuse(socket));
@@ -116,6 +140,10 @@ export async function openGateway(
       socket.write(accepted);
       linkStreams(socket, target);
     });
+  }
+
+  function hasRules({ host, port }: Destination): boolean {
+    return (policy.entryFor(host, port)?.rules.length ?? 0) > 0;
   }
 
   writeFileSync(path.join(directory, "ca.pem"), authority.certificate);
@@ -129,6 +157,19 @@ export async function openGateway(
     directory,
     setPolicy(request) {
       policy = compilePolicy(request);
+      // An open tunnel would go around the new rules. A client that keeps connections alive connects again.
+      for (const { socket, destination, address } of tunnels) {
+        if (hasRules(destination) || !isAllowed(destination, address, policy)) socket.destroy();
+      }
+      interceptor.recheck();
+    },
+    ports() {
+      const loopback = (host: string) => loopbackNames.has(host);
+      const named = policy.hostsWithPort;
+      return {
+        loopback: named.flatMap(({ host, port }) => (loopback(host) ? [port] : [])),
+        remote: named.flatMap(({ host, port }) => (loopback(host) ? [] : [port])),
+      };
     },
     async dial(ask) {
       const dialId = randomBytes(16).toString("hex");
@@ -154,24 +195,29 @@ export async function openGateway(
 
 /** Where to connect to, or undefined if this sandbox may not reach it. */
 async function allowedTarget(
-  { host, port }: Destination,
+  destination: Destination,
   policy: Policy,
   settings: NetworkSettings,
 ): Promise<Target | undefined> {
-  const isNamed = policy.rulesFor(host) !== undefined;
+  const { host, port } = destination;
+  const entry = policy.entryFor(host, port);
   // Do not resolve a name that cannot be allowed: a lookup carries data out.
-  if (!isNamed && !policy.allowsAddresses) return undefined;
+  if (!entry && !policy.allowsAddresses) return undefined;
   const targets = await targetsOf(host, port, settings);
   return targets.find(
     (target) =>
-      !policy.deniesAddress(target.address) &&
-      (isNamed || policy.allowsAddress(target.address)) &&
-      isReachable(host, target, settings),
+      isAllowed(destination, target.address, policy) &&
+      isReachable(host, target, settings, entry?.isExact ?? false),
   );
 }
 
+function isAllowed({ host, port }: Destination, address: string, policy: Policy): boolean {
+  if (policy.deniesAddress(address)) return false;
+  return policy.entryFor(host, port) !== undefined || policy.allowsAddress(address);
+}
+
 async function resolvable(host: string, policy: Policy, settings: NetworkSettings): Promise<boolean> {
-  if (policy.rulesFor(host) === undefined && !policy.allowsAddresses) return false;
+  if (!policy.names(host) && !policy.allowsAddresses) return false;
   return (await targetsOf(host, 0, settings)).length > 0;
 }
 

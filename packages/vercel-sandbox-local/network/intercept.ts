@@ -16,7 +16,7 @@ import { isReachable, type Target, targetsOf } from "./addresses.ts";
 import type { Authority } from "./certificates.ts";
 import type { Destination, NetworkSettings } from "./gateway.ts";
 import { linkStreams } from "./link.ts";
-import { type Rule, ruleFor } from "./policy.ts";
+import { type MatchedRequest, type Rule, ruleFor } from "./policy.ts";
 
 const tlsHandshake = 0x16;
 const sniffTimeoutMs = 30_000;
@@ -25,7 +25,7 @@ interface InterceptorOptions {
   authority: Authority;
   settings: NetworkSettings;
   /** The rules at this moment. */
-  rulesFor(host: string): readonly Rule[];
+  rulesFor(destination: Destination): readonly Rule[];
   /** Undefined if the sandbox may not reach it (any more). */
   targetFor(destination: Destination): Promise<Target | undefined>;
 }
@@ -34,9 +34,24 @@ interface Origin extends Destination {
   isTls: boolean;
 }
 
+/** A request that is being passed on, or the connection that came of it. */
+interface Exchange {
+  origin: Origin;
+  wanted: MatchedRequest;
+  treatment: string;
+  cut(): void;
+}
+
+interface Opened {
+  outgoing: ClientRequest;
+  rule: Rule | undefined;
+}
+
 /** Reads the requests to hosts that have rules, and applies the rules. TLS ends here and starts anew. */
 export interface Interceptor {
   accept(socket: Socket, destination: Destination): void;
+  /** Cuts the requests in flight that the policy would now treat differently. */
+  recheck(): void;
   close(): void;
 }
 
@@ -45,6 +60,7 @@ export function createInterceptor(options: InterceptorOptions): Interceptor {
   const origins = new WeakMap<Duplex, Origin>();
   const httpAgent = new HttpAgent({ keepAlive: true });
   let httpsAgent: HttpsAgent | undefined;
+  const exchanges = new Set<Exchange>();
   const server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 });
   server.on("request", (request, response) => {
     serve(request, response).catch(() =>
@@ -55,7 +71,7 @@ export function createInterceptor(options: InterceptorOptions): Interceptor {
     upgrade(request, socket, head).catch(() => socket.destroy());
   });
 
-  return { accept, close };
+  return { accept, recheck, close };
 
   function accept(socket: Socket, destination: Destination): void {
     socket.setTimeout(sniffTimeoutMs, () => socket.destroy());
@@ -91,20 +107,40 @@ export function createInterceptor(options: InterceptorOptions): Interceptor {
     httpsAgent?.destroy();
   }
 
-  function originOf(request: IncomingMessage): { origin: Origin; rule: Rule | undefined } {
+  function recheck(): void {
+    for (const { origin, wanted, treatment, cut } of exchanges) {
+      if (treatmentOf(ruleFor(rulesFor(origin), wanted)) !== treatment) cut();
+      // The address was allowed with the request. Now only the name is asked again.
+      else
+        targetFor(origin).then(
+          (target) => target ?? cut(),
+          () => cut(),
+        );
+    }
+  }
+
+  function originOf(request: IncomingMessage): Origin {
     const origin = origins.get(request.socket);
     if (!origin) throw new Error("a request without an origin");
-    const headers = pairs(request.rawHeaders);
-    const wanted = { method: request.method ?? "GET", path: request.url ?? "/", headers };
-    return { origin, rule: ruleFor(rulesFor(origin.host), wanted) };
+    return origin;
   }
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { origin, rule } = originOf(request);
-    if (rule?.response) return reply(response, rule.response);
-    const outgoing = await open(request, origin, rule);
-    if (!outgoing) return fail(response, 403, "The sandbox's network policy does not allow this host.");
-    response.on("close", () => outgoing.destroy());
+    const origin = originOf(request);
+    const wanted = wantedOf(request);
+    if (!wanted) return fail(response, 400, "The sandbox's gateway does not accept this path.");
+    const opened = await open(request, origin, wanted);
+    if (!opened) return fail(response, 403, "The sandbox's network policy does not allow this host.");
+    if ("response" in opened) return reply(response, opened.response);
+    const { outgoing } = opened;
+    const end = begin(origin, wanted, opened.rule, () => {
+      outgoing.destroy();
+      response.destroy();
+    });
+    response.on("close", () => {
+      end();
+      outgoing.destroy();
+    });
     outgoing.on("error", () => fail(response, 502, "The sandbox's gateway could not reach the host."));
     outgoing.on("response", (incoming) => {
       response.writeHead(incoming.statusCode ?? 502, incoming.statusMessage, incoming.rawHeaders);
@@ -116,9 +152,16 @@ export function createInterceptor(options: InterceptorOptions): Interceptor {
   }
 
   async function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const { origin, rule } = originOf(request);
-    const outgoing = rule?.response ? undefined : await open(request, origin, rule);
-    if (!outgoing) return void socket.destroy();
+    const origin = originOf(request);
+    const wanted = wantedOf(request);
+    const opened = wanted && (await open(request, origin, wanted));
+    if (!opened || "response" in opened) return void socket.destroy();
+    const { outgoing } = opened;
+    const end = begin(origin, wanted, opened.rule, () => socket.destroy());
+    socket.on("close", () => {
+      end();
+      outgoing.destroy();
+    });
     socket.on("error", () => outgoing.destroy());
     outgoing.on("error", () => socket.destroy());
     outgoing.on("response", (incoming) => {
@@ -134,16 +177,41 @@ export function createInterceptor(options: InterceptorOptions): Interceptor {
     outgoing.end();
   }
 
-  /** The request to the real host, or to the rule's `forwardURL`. */
+  function begin(origin: Origin, wanted: MatchedRequest, rule: Rule | undefined, cut: () => void) {
+    const exchange = { origin, wanted, treatment: treatmentOf(rule), cut };
+    exchanges.add(exchange);
+    return () => exchanges.delete(exchange);
+  }
+
+  /** The request to the real host or to the rule's `forwardURL`, or the rule's own response. */
   async function open(
     request: IncomingMessage,
     origin: Origin,
+    wanted: MatchedRequest,
+  ): Promise<Opened | { response: NonNullable<Rule["response"]> } | undefined> {
+    for (;;) {
+      const rule = ruleFor(rulesFor(origin), wanted);
+      if (rule?.response) return { response: rule.response };
+      const forward = rule?.forwardURL === undefined ? undefined : new URL(rule.forwardURL);
+      const to = forward ? originOfUrl(forward) : origin;
+      const target = forward ? await forwardTarget(to) : await targetFor(origin);
+      // The policy can be replaced while the name is resolved. Choose again; otherwise a header of the old policy goes
+      // out after it was taken back.
+      if (ruleFor(rulesFor(origin), wanted) !== rule) continue;
+      if (!target) return undefined;
+      return { outgoing: send(request, origin, wanted, rule, to, target, forward), rule };
+    }
+  }
+
+  function send(
+    request: IncomingMessage,
+    origin: Origin,
+    { method, path }: MatchedRequest,
     rule: Rule | undefined,
-  ): Promise<ClientRequest | undefined> {
-    const forward = rule?.forwardURL === undefined ? undefined : new URL(rule.forwardURL);
-    const to = forward ? originOfUrl(forward) : origin;
-    const target = forward ? await forwardTarget(to) : await targetFor(origin);
-    if (!target) return undefined;
+    to: Origin,
+    target: Target,
+    forward: URL | undefined,
+  ): ClientRequest {
     const headers = headersFor(request, to, {
       ...injected(rule),
       ...(forward && forwardedHeaders(request, origin)),
@@ -151,8 +219,8 @@ export function createInterceptor(options: InterceptorOptions): Interceptor {
     const common: RequestOptions = {
       host: target.address,
       port: target.port,
-      method: request.method ?? "GET",
-      path: forward ? forward.pathname : (request.url ?? "/"),
+      method,
+      path: forward ? forward.pathname : path,
       headers: headers as never,
       setHost: false,
     };
@@ -163,8 +231,26 @@ export function createInterceptor(options: InterceptorOptions): Interceptor {
 
   async function forwardTarget({ host, port }: Origin): Promise<Target | undefined> {
     const targets = await targetsOf(host, port, settings);
-    return targets.find((target) => isReachable(host, target, settings));
+    return targets.find((target) => isReachable(host, target, settings, false));
   }
+}
+
+const dotSegment = /(^|[\\/]|%2f|%5c)(\.|%2e){1,2}([\\/]|%2f|%5c|$)/i;
+
+/**
+ * What rules are matched with, and what is sent. Undefined for a path that the server could read differently than the
+ * rules: `/allowed/..%2fother` would get the header of `/allowed/`.
+ */
+function wantedOf({ method = "GET", url = "/", rawHeaders }: IncomingMessage): MatchedRequest | undefined {
+  const [pathname = ""] = url.split(/[?#]/, 1);
+  if (!pathname.startsWith("/") || pathname.includes("\\") || dotSegment.test(pathname)) return undefined;
+  return { method, path: url, headers: pairs(rawHeaders) };
+}
+
+/** What a rule does to a request, for comparison. */
+function treatmentOf(rule: Rule | undefined): string {
+  const { transform, forwardURL, response } = rule ?? {};
+  return JSON.stringify([injected({ transform }), forwardURL ?? null, response ?? null]);
 }
 
 /**

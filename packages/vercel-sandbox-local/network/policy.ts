@@ -51,19 +51,31 @@ type Matcher = z.infer<typeof Matcher>;
 type KeyValueMatcher = z.infer<typeof KeyValueMatcher>;
 
 export interface Policy {
-  /** The rules for this host, or undefined if it is not among the allowed ones. */
-  rulesFor(host: string): readonly Rule[] | undefined;
+  /** The entry for this host and port, or undefined if the policy does not allow it by name. */
+  entryFor(host: string, port: number): PolicyEntry | undefined;
+  /** Whether the policy allows any port of this host by name. */
+  names(host: string): boolean;
+  /** Hosts that have an entry for one port. */
+  readonly hostsWithPort: readonly { host: string; port: number }[];
   /** Whether any address is allowed without regard to its name. */
   readonly allowsAddresses: boolean;
   allowsAddress(address: string): boolean;
   deniesAddress(address: string): boolean;
 }
 
+export interface PolicyEntry {
+  rules: readonly Rule[];
+  /** The policy has an entry for exactly this host and port, so its author means this service. */
+  isExact: boolean;
+}
+
 export function compilePolicy(request: NetworkPolicyRequest): Policy {
   if ("mode" in request) {
-    const rules = request.mode === "allow-all" ? [] : undefined;
+    const allowsAll = request.mode === "allow-all";
     return {
-      rulesFor: () => rules,
+      entryFor: () => (allowsAll ? { rules: [], isExact: false } : undefined),
+      names: () => allowsAll,
+      hostsWithPort: [],
       allowsAddresses: false,
       allowsAddress: () => false,
       deniesAddress: () => false,
@@ -73,16 +85,29 @@ export function compilePolicy(request: NetworkPolicyRequest): Policy {
   const domains: [string, Rule[]][] = Array.isArray(allow)
     ? allow.map((domain) => [domain, []])
     : Object.entries(allow);
-  // The most specific domain counts: an exact one before a wildcard, a long wildcard before a short one.
+  // The most specific entry counts: an exact host before a wildcard, a long wildcard before a short one, and the same
+  // host with a port before the one without.
   const ordered = domains
-    .map(([domain, rules]) => ({ domain: domain.toLowerCase(), rules }))
+    .map(([domain, rules]) => ({ ...parseDomain(domain), rules }))
     .sort(
       (a, b) =>
-        Number(isWildcard(a.domain)) - Number(isWildcard(b.domain)) || b.domain.length - a.domain.length,
+        Number(isWildcard(a.host)) - Number(isWildcard(b.host)) ||
+        b.host.length - a.host.length ||
+        Number(b.port !== undefined) - Number(a.port !== undefined),
     );
   const [allowed, denied] = [blockList(subnets?.allow ?? []), blockList(subnets?.deny ?? [])];
   return {
-    rulesFor: (host) => ordered.find(({ domain }) => domainMatches(domain, host.toLowerCase()))?.rules,
+    entryFor(host, port) {
+      const wanted = canonicalHost(host);
+      const entry = ordered.find(
+        (one) => hostMatches(one.host, wanted) && (one.port === undefined || one.port === port),
+      );
+      return entry && { rules: entry.rules, isExact: entry.port !== undefined && !isWildcard(entry.host) };
+    },
+    names: (host) => ordered.some((one) => hostMatches(one.host, canonicalHost(host))),
+    hostsWithPort: ordered.flatMap(({ host, port }) =>
+      port === undefined || isWildcard(host) ? [] : [{ host, port }],
+    ),
     allowsAddresses: (subnets?.allow ?? []).length > 0,
     allowsAddress: (address) => allowed.check(address, familyOf(address)),
     deniesAddress: (address) => denied.check(address, familyOf(address)),
@@ -98,7 +123,7 @@ export interface MatchedRequest {
 
 /** The first rule that applies. Rules run in order, and a rule without `match` applies to every request. */
 export function ruleFor(rules: readonly Rule[], request: MatchedRequest): Rule | undefined {
-  const url = URL.parse(request.path, "http://sandbox");
+  const url = URL.parse(`http://sandbox${request.path}`);
   const query = [...(url?.searchParams ?? [])];
   const pathname = url?.pathname ?? request.path;
   return rules.find(({ match = {} }) => {
@@ -133,14 +158,26 @@ function matches({ exact, startsWith, regex }: Matcher, value: string): boolean 
   return regex === undefined || new RegExp(regex).test(value);
 }
 
-function isWildcard(domain: string): boolean {
-  return domain.startsWith("*");
+function isWildcard(host: string): boolean {
+  return host.startsWith("*");
 }
 
-function domainMatches(domain: string, host: string): boolean {
-  if (domain === "*") return true;
-  if (domain.startsWith("*.")) return host.endsWith(domain.slice(1)) && host.length > domain.length - 1;
-  return domain === host;
+function hostMatches(pattern: string, host: string): boolean {
+  if (pattern === "*") return true;
+  if (pattern.startsWith("*.")) return host.endsWith(pattern.slice(1)) && host.length > pattern.length - 1;
+  return pattern === host;
+}
+
+/** `host` or `host:port`. The port is our extension: on one machine, services differ only by it. */
+function parseDomain(domain: string): { host: string; port: number | undefined } {
+  const [, host = domain, port] = /^(\[[^\]]+\]|[^:]+)(?::(\d{1,5}))?$/.exec(domain) ?? [];
+  return { host: canonicalHost(host), port: port === undefined ? undefined : Number(port) };
+}
+
+/** In a sandbox, `localhost` arrives as its address. */
+function canonicalHost(host: string): string {
+  const plain = host.toLowerCase().replace(/^\[(.*)\]$/, "$1");
+  return plain === "localhost" ? "127.0.0.1" : plain;
 }
 
 function blockList(cidrs: string[]): BlockList {

@@ -15,7 +15,7 @@ export interface Network {
   settings: NetworkSettings;
   /** Contains a directory for each running session. */
   directory: string;
-  /** The loopback ports of this machine that a sandbox may reach now. */
+  /** The loopback ports of this machine that every sandbox may reach now. */
   hostPorts(): number[];
   close(): void;
 }
@@ -32,6 +32,7 @@ export function openNetwork(
     directory,
     settings: {
       allowPrivate: network.allowPrivate,
+      allowNamedPrivate: network.allowNamedPrivate,
       resolve: network.resolve,
       ownPort,
       systemCertificates: certificates,

@@ -5,9 +5,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../http/errors.ts";
 import { type Machine, startMachine } from "../isolation/machine.ts";
 import { sweep } from "../isolation/plain.ts";
-import { type Gateway, openGateway } from "../network/gateway.ts";
+import { type Gateway, type GatewayPorts, openGateway } from "../network/gateway.ts";
 import {
   isAlive,
+  memoryMbPerVcpu,
   newId,
   type SandboxConfig,
   type SandboxRecord,
@@ -228,17 +229,22 @@ async function openMachine(
   session: SessionRecord,
   root: string,
 ): Promise<{ machine: Machine; gateway: Gateway | undefined }> {
-  const { isolation, network, etcDir: etc, options } = world;
-  const common = { isolation, sessionId: session.id, root, etc, limits: options.limits.process };
+  const { isolation, network, etcDir: etc, seccomp, options } = world;
+  const memoryBytes = options.limits.process.memoryBytes ?? session.vcpus * memoryMbPerVcpu * 1024 * 1024;
+  const limits = { ...options.limits.process, memoryBytes };
+  const common = { isolation, sessionId: session.id, root, etc, seccomp, limits };
   if (!network) return { machine: await startMachine(common), gateway: undefined };
   const rules = world.store.sandboxes.get(session.sandboxId)?.networkRules ?? { mode: "allow-all" as const };
   const directory = path.join(network.directory, randomBytes(6).toString("hex"));
+  let ports = (): GatewayPorts => ({ loopback: network.hostPorts(), remote: [] });
   const [gateway, machine] = await Promise.allSettled([
     openGateway(directory, network.settings, rules),
-    startMachine({ ...common, network: { directory, hostPorts: network.hostPorts } }),
+    startMachine({ ...common, network: { directory, ports: () => ports() } }),
   ]);
   if (gateway.status === "fulfilled" && machine.status === "fulfilled") {
-    void machine.value.exited.then(gateway.value.close);
+    const { close, ports: named } = gateway.value;
+    ports = () => ({ ...named(), loopback: [...network.hostPorts(), ...named().loopback] });
+    void machine.value.exited.then(close);
     return { machine: machine.value, gateway: gateway.value };
   }
   if (gateway.status === "fulfilled") gateway.value.close();

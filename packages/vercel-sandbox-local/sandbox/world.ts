@@ -20,6 +20,8 @@ export interface World {
   options: ResolvedOptions;
   isolation: Isolation;
   etcDir: string;
+  /** The filter for system calls. Undefined without isolation, and on architectures that have none. */
+  seccomp?: string | undefined;
   /** Undefined without isolation: sandboxes then share the host's network. */
   network?: Network | undefined;
   /** The address of the API. */

@@ -36,6 +36,7 @@ const root = process.argv[2] ?? "";
 const running = new Map();
 const sources = new Set();
 let blocked = false;
+let held;
 
 const operations = {
   spawn: start,
@@ -66,8 +67,23 @@ if (!root) {
   const { dial, forwardPorts, openNetwork } = await import("./network.mjs");
   await openNetwork();
   Object.assign(operations, { dial, forwardPorts });
+  // The first command does not wait for it.
+  setTimeout(enforceLimits, 100).unref();
 }
 process.stdin.on("data", frameReader(handle));
+
+async function enforceLimits() {
+  const { watch } = await import("./watch.mjs");
+  watch({
+    maxProcesses: Number(process.env.SANDBOX_MAX_PROCESSES),
+    maxMemoryBytes: Number(process.env.SANDBOX_MAX_MEMORY_BYTES),
+    report(text) {
+      for (const command of running.keys()) {
+        send({ event: "output", command, stream: "stderr" }, Buffer.from(`sandbox: ${text}\n`));
+      }
+    },
+  });
+}
 
 /** Descriptors that the API itself inherited would pass to every command. Those of this process close on exec. */
 function closeInherited() {
@@ -82,6 +98,10 @@ function closeInherited() {
 }
 
 function handle(header, body) {
+  if (held) {
+    held.push([header, body]);
+    return;
+  }
   let result;
   try {
     result = operations[header.op](header, body) ?? {};
@@ -91,6 +111,18 @@ function handle(header, body) {
   }
   send({ reply: header.id, ok: true, ...result.fields }, result.body);
   result.afterwards?.();
+  if (result.until) hold(result.until);
+}
+
+/** Later requests wait: the next command may use what this one prepares. */
+function hold(until) {
+  const waiting = [];
+  held = waiting;
+  void until.then(() => {
+    held = undefined;
+    // One of them can hold the rest again.
+    for (const request of waiting) handle(...request);
+  });
 }
 
 // Reply before the fork, which is slow because it copies page tables. No later request is read before it is done.

@@ -24,13 +24,17 @@ export async function openNetwork() {
   await Promise.all([openDns(), ...standardPorts.map((port) => listen({ port }))]);
 }
 
-/** Forwards these loopback ports to the same ports of the host. A port that a program already uses stays its own. */
-export function forwardPorts({ ports }) {
-  for (const port of ports) {
-    if (forwarded.has(port)) continue;
-    forwarded.add(port);
-    listen({ port, host: "127.0.0.1" }).catch(() => forwarded.delete(port));
-  }
+/** Forwards these ports, of loopback or of all other addresses. A port that a program already uses stays its own. */
+export function forwardPorts({ where, ports }) {
+  const opening = ports.map(async (port) => {
+    const key = `${where}:${port}`;
+    if (forwarded.has(key)) return;
+    forwarded.add(key);
+    await listen(where === "loopback" ? { port, host: "127.0.0.1" } : { port }).catch(() =>
+      forwarded.delete(key),
+    );
+  });
+  return { until: Promise.all(opening) };
 }
 
 /** Connects a port of this sandbox to the gateway, which asked for it. */
