@@ -1,9 +1,13 @@
 /** What CloudFront and its firewall do with each request, as plain data without IaC imports. */
 import { type RateLimit, rateLimits, runnerPaths } from "./topology.ts";
 
-/** Signing replaces `authorization`, so the caller's value is copied to the second header, which the api reads first. */
+/**
+ * Signing replaces `authorization`, so the caller's value is copied to the second header, which the api reads first. The
+ * caller's address is for the audit log. What the caller sent in either header is overwritten.
+ */
 export const keepAuthorization = `
   delete event.request.headers["x-forwarded-authorization"];
+  event.request.headers["x-viewer-address"] = { value: event.viewer.ip };
   if (event.request.headers.authorization) {
     event.request.headers["x-forwarded-authorization"] = event.request.headers.authorization;
   }`;

@@ -122,6 +122,7 @@ describe("the work queue", () => {
     environment: { kind: "environment", userId: "u", sessionKey: "s", epoch: 1 },
     ended: { kind: "ended", taskId: "t", turn: 3 },
     release: { kind: "release", userId: "u", sessionKey: "s", epoch: 2 },
+    forget: { kind: "forget", userId: "u" },
     base: { kind: "base", asked: true },
     warm: { kind: "warm" },
     webhook: { kind: "webhook", taskId: "t", turn: 1, event },

@@ -22,9 +22,9 @@ interface WorkQueueOptions extends QueueOptions {
 /** The `WorkQueue` on SQS. Reads only the URL of the queue it sends to, because a function may not know the others. */
 export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
   return {
-    send: (message, delayMs = 0) => {
+    send: (message, delayMs = 0, userId) => {
       const queueUrl = message.kind === "webhook" ? options.webhookQueueUrl : options.queueUrl;
-      return send(options, queueUrl, message, delayMs);
+      return send(options, queueUrl, message, delayMs, userId);
     },
   };
 }
@@ -46,6 +46,7 @@ async function send(
   queueUrl: string,
   message: object,
   delayMs: number,
+  userId?: string,
 ): Promise<void> {
   // SQS delays by whole seconds. Rounded up, so that no message arrives early.
   const seconds = Math.max(Math.ceil(delayMs / 1000), 0);
@@ -54,6 +55,8 @@ async function send(
       QueueUrl: queueUrl,
       MessageBody: JSON.stringify(message),
       DelaySeconds: Math.min(seconds, delayMaxSeconds),
+      // On a standard queue this makes SQS take turns between users ("fair queues"); it does not order messages.
+      ...(userId !== undefined && { MessageGroupId: userId }),
       ...attributesOf(requestId?.()),
     }),
   );

@@ -6,6 +6,7 @@ import type { TaskChange } from "../ports.ts";
 import { markIdle } from "../session/idle.ts";
 import { usageOf } from "../usage/decide.ts";
 import { addUsage } from "../usage/usage.ts";
+import { dismissTurn } from "../users/holds.ts";
 import { announce } from "../webhook/deliver.ts";
 import { when } from "./guards.ts";
 import { type Actor, isTerminal, type Task, type TaskError, type TaskState } from "./schema.ts";
@@ -38,7 +39,7 @@ export function shortened({ code, detail }: TaskError): TaskError {
 export async function requestFollowUp(deps: Deps, task: Task): Promise<void> {
   countTurnEnd(deps, task);
   const { id: taskId, turn } = task;
-  const asked = deps.work.send({ kind: "ended", taskId, turn });
+  const asked = deps.work.send({ kind: "ended", taskId, turn }, 0, task.userId);
   await Promise.allSettled([markIdle(deps, task), asked]);
 }
 
@@ -54,7 +55,11 @@ export async function followUp(deps: Deps, task: Task): Promise<void> {
   await Promise.all([
     markIdle(deps, task),
     announce(deps, task),
-    sandbox && !keepAlive && work.send({ kind: "release", userId, sessionKey, epoch: sandbox.epoch }),
+    sandbox &&
+      !keepAlive &&
+      work.send({ kind: "release", userId, sessionKey, epoch: sandbox.epoch }, 0, userId),
+    // Best effort: at the limit, the next start looks for turns that have ended.
+    dismissTurn(deps, userId, { taskId: id, turn }).catch(() => {}),
   ]);
   const mark = { set: { countedTurn: turn }, remove: ["dueAt", "reaped"] } as const;
   const marked = await store.changeTask(id, when.notFollowedUp(turn), mark);
