@@ -2,7 +2,7 @@ import type { SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { noticesKept, phasesKept, turnsMax } from "../limits.ts";
 import type { TaskChange } from "../ports.ts";
-import { takeLease } from "../session/lease.ts";
+import { freeLease, takeLease } from "../session/lease.ts";
 import { withAdmission } from "../users/holds.ts";
 import { limitsOf, underCeilings } from "../users/limits.ts";
 import type { UserLimits } from "../users/schema.ts";
@@ -53,7 +53,11 @@ export async function continueTask(
       keepUnlaunchedPrompt(deps.store, task),
     ]);
     const outcome = await deps.store.changeTask(id, when.ended(task.turn), next.change);
-    if (!outcome.item) throw noSuchTask();
+    if (!outcome.item) {
+      // It was deleted after we read it, perhaps before we took the session.
+      await freeLease(deps, { userId, sessionKey }, id);
+      throw noSuchTask();
+    }
     if (outcome.won) deps.metrics.count("turn_queued", 1, { verb: "continue" });
     else if (turnMadeBy(outcome.item, turnKey) === undefined) throw active(outcome.item);
     return outcome.item;

@@ -1,5 +1,6 @@
 import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
+import { freeLease } from "../session/lease.ts";
 import { followUp } from "./follow-up.ts";
 import { when } from "./guards.ts";
 import { getTask, noSuchTask } from "./read.ts";
@@ -26,22 +27,8 @@ export async function removeTask(deps: Deps, task: Task): Promise<void> {
     if (!ended.item) throw noSuchTask();
     throw active(ended.item);
   }
-  await freeSession(deps, { userId, sessionKey }, id);
+  await freeLease(deps, { userId, sessionKey }, id);
   await store.purgeTask(id);
-}
-
-/**
- * A lease on a missing task counts for a grace period, because its starter may be about to write the task. This one will
- * never be written, so its time is set back; otherwise the session would look busy.
- */
-async function freeSession(
-  { store }: Pick<Deps, "store">,
-  { userId, sessionKey }: { userId: string; sessionKey: string },
-  taskId: string,
-): Promise<void> {
-  const lease = (await store.getSession(userId, sessionKey))?.lease;
-  if (lease?.taskId === taskId)
-    await store.changeSession(userId, sessionKey, { lease }, { set: { lease: { ...lease, at: 0 } } });
 }
 
 function active({ turn, state }: Task): AppError {

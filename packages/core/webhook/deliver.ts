@@ -19,7 +19,8 @@ import { webhookSecretsOf } from "./secret.ts";
 /** Queues the webhook of an ended turn. */
 export async function announce({ work }: Deps, task: Task): Promise<void> {
   const event = task.webhook && eventOf(task);
-  if (event) await work.send({ kind: "webhook", taskId: task.id, turn: task.turn, event }, 0, task.userId);
+  if (event)
+    await work.send({ kind: "webhook", taskId: task.id, turn: task.turn, event }, undefined, task.userId);
 }
 
 /**
