@@ -3,6 +3,8 @@ import type { Timers, WorkQueue } from "@concierge/core";
 
 const delayMaxSeconds = 900;
 const requestIdAttribute = "requestId";
+/** The message group again: the local engine does not keep the group of a standard queue's message. */
+const userAttribute = "userId";
 
 interface SenderOptions {
   client: SQSClient;
@@ -57,13 +59,15 @@ async function send(
       DelaySeconds: Math.min(seconds, delayMaxSeconds),
       // On a standard queue this makes SQS take turns between users ("fair queues"); it does not order messages.
       ...(userId !== undefined && { MessageGroupId: userId }),
-      ...attributesOf(requestId?.()),
+      ...attributesOf({ [requestIdAttribute]: requestId?.(), [userAttribute]: userId }),
     }),
   );
 }
 
-/** An attribute beside the body, so that message schemas do not contain it. */
-function attributesOf(requestId: string | undefined) {
-  if (!requestId) return {};
-  return { MessageAttributes: { [requestIdAttribute]: { DataType: "String", StringValue: requestId } } };
+/** Attributes beside the body, so that message schemas do not contain them. */
+function attributesOf(given: Readonly<Record<string, string | undefined>>) {
+  const set = Object.entries(given).filter(([, value]) => value);
+  if (set.length === 0) return {};
+  const attributes = set.map(([name, StringValue]) => [name, { DataType: "String", StringValue }]);
+  return { MessageAttributes: Object.fromEntries(attributes) };
 }
