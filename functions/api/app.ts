@@ -75,8 +75,27 @@ export function createApp(deps: EndingDeps, adminKey: string, pages: DocsFiles):
   }
 }
 
+/**
+ * The runner's routes alone. A path that only looks like the runner's before it is normalized, such as
+ * `/v1/runner/../tasks`, is not found here.
+ */
+export function createRunnerApp(deps: EndingDeps): Hono<Env> {
+  const router = createRouter(deps);
+  const registered = import("./routes/runner.ts").then(({ registerRunner }) => registerRunner(router, deps));
+  const app = new Hono<Env>();
+  app.onError(answerError);
+  app.all("*", async (c) => {
+    await registered;
+    if (!c.req.path.startsWith(runnerPrefix)) throw new AppError("not_found", `No route at ${c.req.path}.`);
+    return await router.fetch(c.req.raw, c.env);
+  });
+  return app;
+}
+
+const runnerPrefix = "/v1/runner/";
+
 /** A router with the middleware that every request passes through. */
-function createRouter(deps: EndingDeps, adminKey: string, countRequest: RateLimiter): DocumentedRouter {
+function createRouter(deps: EndingDeps, adminKey = "", countRequest?: RateLimiter): DocumentedRouter {
   const router = new DocumentedRouter();
   router.onError(answerError);
   router.notFound((c) => answerError(new AppError("not_found", `No route at ${c.req.path}.`), c));
@@ -91,7 +110,7 @@ function createRouter(deps: EndingDeps, adminKey: string, countRequest: RateLimi
     }),
   );
   router.use("/v1/runner/*", requireToken(deps), learnTurn);
-  router.use("/v1/*", requireKey(deps, adminKey), limitRate(countRequest));
+  if (countRequest) router.use("/v1/*", requireKey(deps, adminKey), limitRate(countRequest));
   router.use("/v1/*", bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }));
   return router;
 }

@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { keysPerUserMax, keyUseEveryMs } from "../limits.ts";
-import { refuseDeleting } from "../users/delete.ts";
+import { refuseDeleting } from "../users/deleting.ts";
 import { type Key, type Scope, scopes } from "./schema.ts";
 
 export interface Caller {

@@ -30,12 +30,6 @@ export async function requestUserDeletion(deps: Deps, userId: string): Promise<v
   await work.send({ kind: "forget", userId }, 0, userId);
 }
 
-/** Throws `user_deleting` while a user is being deleted. */
-export async function refuseDeleting({ store }: Pick<Deps, "store">, userId: string): Promise<void> {
-  if (await store.getDeletion(userId))
-    throw new AppError("user_deleting", "This user is being deleted. Try again in a few minutes.");
-}
-
 /**
  * One step of a deletion: as much as fits into the time that is left. Every part can be repeated, so a step that dies
  * is done again by a redelivery or by the reaper. What cannot be removed yet, such as a turn whose end is not proven, is
