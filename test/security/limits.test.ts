@@ -28,7 +28,7 @@ it("one user cannot hold the whole pool", async () => {
   );
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([429]));
   expect(answers.every(({ headers }) => Number(headers.get("retry-after")) > 0)).toBe(true);
-  // Bob gets his share while alice holds hers.
+  // Bob still gets a sandbox.
   const { id } = await bob.start("echo fair");
   expect(await bob.ended(id)).toMatchObject({ status: "succeeded", result: { text: "fair\n" } });
   expect((await alice.get(first.id)).status).toBe("running");

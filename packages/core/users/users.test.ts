@@ -105,7 +105,7 @@ describe("concurrent tasks", () => {
   it.each([
     ["maxConcurrentTasks", "task_limit"],
     ["maxQueuedTasks", "queue_limit"],
-  ])("never exceed %s, whoever starts them at once", async (name, code) => {
+  ])("never exceed %s, however many are started at once", async (name, code) => {
     const { start, limit, api, key } = await asBob();
     await limit({ [name]: 7 });
     const answers = await Promise.all(

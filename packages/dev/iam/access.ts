@@ -61,7 +61,7 @@ export function authorize(
   return { allowed: false, type: "AccessDeniedException", message };
 }
 
-/** Entries that may be added but not changed, whatever a function is granted on the table. */
+/** Entries that may be added but not changed, even with a grant on the table. */
 function isDenied({ action, resource }: Call, { Key }: Readonly<Record<string, unknown>>): boolean {
   if (resource !== arn("dynamodb", `table/${physicalName(appendOnly.table)}`)) return false;
   const partition = String((Key as { pk?: { S?: string } } | undefined)?.pk?.S);
