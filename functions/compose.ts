@@ -37,7 +37,7 @@ const clock: Clock = {
  */
 export async function composeDeps(): Promise<EndingDeps> {
   neverShowSecretsOf(process.env);
-  neverShow(Resource.SealingKey.value);
+  neverShow(...Resource.SealingKey.value.split(",").map((key) => key.trim()));
   const config = await withAgents(parseConfig(process.env));
   const store = createDynamoStore({ client: new DynamoDBClient(), tableName: Resource.Table.name, clock });
   return {

@@ -1,9 +1,13 @@
 /** What CloudFront and its firewall do with each request, as plain data without IaC imports. */
 import { type RateLimit, rateLimits, runnerPaths } from "./topology.ts";
 
-/** Signing replaces `authorization`, so the caller's value is copied to the second header, which the api reads first. */
+/**
+ * Signing replaces `authorization`, so the caller's value is copied to the second header, which the api reads first. The
+ * caller's address is for the audit log. What the caller sent in either header is overwritten.
+ */
 export const keepAuthorization = `
   delete event.request.headers["x-forwarded-authorization"];
+  event.request.headers["x-viewer-address"] = { value: event.viewer.ip };
   if (event.request.headers.authorization) {
     event.request.headers["x-forwarded-authorization"] = event.request.headers.authorization;
   }`;
@@ -41,16 +45,41 @@ const ofRunners = {
   },
 };
 
-/** Runners are counted by token, because hundreds of sandboxes share one address. All others are counted by address. */
+const hasAuthorization = {
+  sizeConstraintStatement: {
+    comparisonOperator: "GT",
+    size: 0,
+    fieldToMatch: authorization,
+    textTransformations: transformations("NONE"),
+  },
+};
+const not = <Statement>(statement: Statement) => ({ notStatement: { statements: [statement] } });
+const both = <One, Other>(one: One, other: Other) => ({ andStatement: { statements: [one, other] } });
+const byAuthorization = {
+  aggregateKeyType: "CUSTOM_KEYS",
+  customKeys: [{ header: { name: "authorization", textTransformations: transformations("NONE") } }],
+};
+
+/**
+ * Runners are counted by token, because hundreds of sandboxes share one address. Users are counted by key, and by address
+ * as well: otherwise a caller that sends a new key each time would not be counted at all.
+ */
 export const firewallRules = [
   rateRule("Runners", 0, rateLimits.runners, {
-    aggregateKeyType: "CUSTOM_KEYS",
-    customKeys: [{ header: { name: "authorization", textTransformations: transformations("NONE") } }],
+    ...byAuthorization,
     scopeDownStatement: ofRunners,
   }),
-  rateRule("Users", 1, rateLimits.users, {
+  rateRule("Keys", 1, rateLimits.keys, {
+    ...byAuthorization,
+    scopeDownStatement: both(hasAuthorization, not(ofRunners)),
+  }),
+  rateRule("Addresses", 2, rateLimits.addresses, {
     aggregateKeyType: "IP",
-    scopeDownStatement: { notStatement: { statements: [ofRunners] } },
+    scopeDownStatement: both(hasAuthorization, not(ofRunners)),
+  }),
+  rateRule("Anonymous", 3, rateLimits.anonymous, {
+    aggregateKeyType: "IP",
+    scopeDownStatement: not(hasAuthorization),
   }),
 ];
 

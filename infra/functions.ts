@@ -13,16 +13,20 @@ const stage = stageOf($app.stage);
 /** CloudFront's longest read timeout. Streams and waits send something earlier; a long `exec` may not. */
 const silenceLimit = "60 seconds";
 
-const { Api, ...others } = topology.functions;
+const { Api, ApiRunner, ...others } = topology.functions;
 const api = createFunction("Api", Api, {});
+const apiRunner = createFunction("ApiRunner", ApiRunner, {});
+/** Behind CloudFront both have one address, and the path decides. */
+const callbackUrl = router ? api.url : apiRunner.url;
 
-/** The functions by name. The api comes first, because others get its URL as a variable. */
+/** The functions by name. Those with a URL come first, because others get it as a variable. */
 export const functions: Record<string, sst.aws.Function> = {
   Api: api,
+  ApiRunner: apiRunner,
   ...Object.fromEntries(
     Object.entries(others).map(([name, definition]) => [
       name,
-      createFunction(name, definition, { CONCIERGE_URL: api.url }),
+      createFunction(name, definition, { CONCIERGE_URL: callbackUrl }),
     ]),
   ),
 };
@@ -44,7 +48,7 @@ function createFunction(
     ...codeOf(name, definition),
     timeout: `${Math.ceil(timeoutMs / 1000)} seconds`,
     memory: `${memoryMb} MB`,
-    ...(http === "stream" && { streaming: true, url: urlOf() }),
+    ...(http === "stream" && { streaming: true, url: urlOf(definition) }),
     link: [...resourcesOf(definition), ...secrets.map((secret) => linked.get(secret))],
     permissions: permissionsOf(definition, logGroup),
     environment: environmentOf(name, definition, known),
@@ -79,9 +83,10 @@ function createLogGroup(name: string) {
   );
 }
 
-function urlOf() {
+function urlOf({ path }: FunctionDefinition) {
   if (!router) return { cors: false };
-  return { cors: false, router: { instance: router, readTimeout: silenceLimit } } as const;
+  const route = { instance: router, readTimeout: silenceLimit, ...(path !== undefined && { path }) } as const;
+  return { cors: false, router: route } as const;
 }
 
 /** By ARN: for a function, SST would add its own permissions to those of the topology. */

@@ -1,14 +1,27 @@
 /** A function's grants as statements of its role's policy, and nothing more. */
 import { queues } from "./queues.ts";
 import { tables } from "./storage.ts";
-import { type FunctionDefinition, type Grant, logStreams } from "./topology.ts";
+import { appendOnly, type FunctionDefinition, type Grant, logStreams } from "./topology.ts";
 
 type LogGroup = InstanceType<typeof aws.cloudwatch.LogGroup>;
 
 export function permissionsOf({ grants }: FunctionDefinition, logGroup: LogGroup) {
   const granted = grants.map(({ on, actions }) => ({ actions: [...actions], resources: [arnOf(on)] }));
+  const isLimited = grants.some(({ on }) => on === appendOnly.table);
+  const denied = {
+    effect: "deny" as const,
+    actions: [...appendOnly.actions],
+    resources: [arnOf(appendOnly.table)],
+    conditions: [
+      {
+        test: "ForAnyValue:StringLike",
+        variable: "dynamodb:LeadingKeys",
+        values: [appendOnly.partitions],
+      },
+    ],
+  };
   const logs = { actions: [...logStreams.actions], resources: [$interpolate`${logGroup.arn}:*`] };
-  return [...granted, logs];
+  return [...granted, ...(isLimited ? [denied] : []), logs];
 }
 
 /** The `Resource` links of everything that a function has grants on. */

@@ -56,6 +56,8 @@ export interface FunctionDefinition {
   memoryMb: number;
   /** Has a function URL. `stream`: with response streaming. */
   http?: "stream";
+  /** Serves only paths under this one. CloudFront, or the local front, sends it those requests and no others. */
+  path?: string;
   sources?: readonly QueueSource[];
   scheduleEveryMs?: number;
   /** Variables passed on from the stack's environment, if they are set. */
@@ -104,6 +106,7 @@ const webhookTimeoutMs = 30 * second;
 const workerConcurrency = 20;
 const timerConcurrency = 20;
 const webhookConcurrency = 10;
+const runnerConcurrency = 100;
 
 /**
  * Visibility timeouts in multiples of the function's timeout. AWS recommends six, for messages that wait inside Lambda
@@ -124,6 +127,21 @@ const limits = [
   "SANDBOX_AGENTS",
   "SANDBOX_SETUP",
   "SANDBOX_HOSTS",
+] as const;
+/** Only where requests come in: these limit what users ask for. */
+const userLimits = [
+  "USER_MAX_DURATION_MS",
+  "USER_MAX_INACTIVITY_MS",
+  "USER_MAX_COST_USD",
+  "USER_MAX_COST_USD_PER_DAY",
+  "USER_MAX_CONCURRENT_TASKS",
+  "USER_MAX_QUEUED_TASKS",
+  "USER_MAX_STREAMS",
+  "USER_MAX_STREAMS_PER_KEY",
+  "USER_REQUESTS_PER_MINUTE",
+  "USER_REQUESTS_PER_MINUTE_PER_KEY",
+  "TASK_RETENTION_DAYS",
+  "AUDIT_RETENTION_DAYS",
 ] as const;
 const flags = [
   "ENABLE_DB_BACKED_STOP",
@@ -167,6 +185,16 @@ export const logStreams = {
   reason: "Lambda names log streams when it starts a process",
 } as const satisfies Wildcard;
 
+/**
+ * Items that functions may add but not change or delete, by the start of their partition key. Denied to every function's
+ * role. DynamoDB cannot deny that a put replaces an item; the code's condition does that.
+ */
+export const appendOnly = {
+  table: "Table",
+  partitions: "AUDIT#*",
+  actions: ["dynamodb:UpdateItem", "dynamodb:DeleteItem"],
+} as const;
+
 export const wildcards: readonly Wildcard[] = [logStreams];
 
 export const platform = { runtime: "nodejs24.x", architecture: "arm64" } as const;
@@ -187,9 +215,19 @@ export function fileNames({ assets = {}, files = {} }: FunctionDefinition): Reco
 
 export const runnerPaths = "/v1/runner/";
 export const rateLimits = {
-  users: {
+  keys: {
+    perFiveMinutes: 6000,
+    reason:
+      "by key: more than twenty a second is not normal use; the api itself limits each user more exactly",
+  },
+  addresses: {
+    perFiveMinutes: 15_000,
+    reason:
+      "by address, with a key: a company may share one, but one that tries a new key each time is stopped",
+  },
+  anonymous: {
     perFiveMinutes: 3000,
-    reason: "by address: more than ten a second is not normal use; without a key all of them get a 401",
+    reason: "by address, without a key: all of them get a 401 or a page",
   },
   runners: {
     perFiveMinutes: 6000,
@@ -256,6 +294,7 @@ export const topology = {
       http: "stream",
       environment: [
         ...common,
+        ...userLimits,
         ...provider,
         "CONCIERGE_DEFAULT_AGENT",
         "CONCIERGE_ADMIN_USER_ID",
@@ -274,6 +313,25 @@ export const topology = {
         { on: "TimerQueue", actions: send },
         { on: "WebhookQueue", actions: send },
       ],
+    },
+    /** Separate from the users' api: however many requests users send, runners' posts find a free function. */
+    ApiRunner: {
+      handler: "functions/api/runner-handler.handler",
+      timeoutMs: minute,
+      memoryMb: 512,
+      http: "stream",
+      path: "/v1/runner",
+      environment: [...common, ...userLimits, ...provider],
+      secrets: ["SealingKey"],
+      grants: [
+        { on: "Table", actions: [...readAndChange, "dynamodb:PutItem"] },
+        { on: "WorkQueue", actions: send },
+        { on: "TimerQueue", actions: send },
+      ],
+      reserved: {
+        concurrency: runnerConcurrency,
+        reason: "100 runners that each wait for one answer; requests of users use none of it",
+      },
     },
     Worker: {
       handler: "functions/worker.handler",

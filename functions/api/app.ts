@@ -1,10 +1,11 @@
 import { AppError, type EndingDeps, limits } from "@concierge/core";
+import { createRateLimiter, type RateLimiter } from "@concierge/core/users/rate";
 import { bodyLimit } from "hono/body-limit";
 import { methodNotAllowed } from "hono/method-not-allowed";
 import { secureHeaders } from "hono/secure-headers";
 import { Hono } from "hono/tiny";
 import type { Env } from "./env.ts";
-import { requireKey, requireToken } from "./middleware/auth.ts";
+import { limitRate, requireKey, requireToken } from "./middleware/auth.ts";
 import { identify, learnTurn, observe } from "./middleware/observe.ts";
 import { DocumentedRouter } from "./openapi/documented-router.ts";
 import { answerError } from "./problem.ts";
@@ -25,6 +26,10 @@ const groups: readonly Group[] = [
   { prefixes: ["/v1/webhooks"], load: async () => (await import("./routes/webhooks.ts")).registerWebhooks },
   { prefixes: ["/v1/keys", "/v1/me"], load: async () => (await import("./routes/keys.ts")).registerKeys },
   {
+    prefixes: ["/v1/users", "/v1/audit"],
+    load: async () => (await import("./routes/users.ts")).registerUsers,
+  },
+  {
     prefixes: ["/v1/flags", "/v1/reap"],
     load: async () => (await import("./routes/admin.ts")).registerAdmin,
   },
@@ -36,6 +41,7 @@ const groups: readonly Group[] = [
 
 export function createApp(deps: EndingDeps, adminKey: string, explorerFile: string): Hono<Env> {
   const docs: Group = { prefixes: [], load: loadDocs };
+  const countRequest = createRateLimiter(deps);
   const routers = new Map<Group, Promise<DocumentedRouter>>();
   const app = new Hono<Env>();
   app.onError(answerError);
@@ -54,7 +60,7 @@ export function createApp(deps: EndingDeps, adminKey: string, explorerFile: stri
 
   async function load(group: Group): Promise<DocumentedRouter> {
     const register = await group.load();
-    const router = createRouter(deps, adminKey);
+    const router = createRouter(deps, adminKey, countRequest);
     register(router, deps);
     return router;
   }
@@ -68,8 +74,27 @@ export function createApp(deps: EndingDeps, adminKey: string, explorerFile: stri
   }
 }
 
+/**
+ * The runner's routes alone. A path that only looks like the runner's before it is normalized, such as
+ * `/v1/runner/../tasks`, is not found here.
+ */
+export function createRunnerApp(deps: EndingDeps): Hono<Env> {
+  const router = createRouter(deps);
+  const registered = import("./routes/runner.ts").then(({ registerRunner }) => registerRunner(router, deps));
+  const app = new Hono<Env>();
+  app.onError(answerError);
+  app.all("*", async (c) => {
+    await registered;
+    if (!c.req.path.startsWith(runnerPrefix)) throw new AppError("not_found", `No route at ${c.req.path}.`);
+    return await router.fetch(c.req.raw, c.env);
+  });
+  return app;
+}
+
+const runnerPrefix = "/v1/runner/";
+
 /** A router with the middleware that every request passes through. */
-function createRouter(deps: EndingDeps, adminKey: string): DocumentedRouter {
+function createRouter(deps: EndingDeps, adminKey = "", countRequest?: RateLimiter): DocumentedRouter {
   const router = new DocumentedRouter();
   router.onError(answerError);
   router.notFound((c) => answerError(new AppError("not_found", `No route at ${c.req.path}.`), c));
@@ -84,7 +109,7 @@ function createRouter(deps: EndingDeps, adminKey: string): DocumentedRouter {
     }),
   );
   router.use("/v1/runner/*", requireToken(deps), learnTurn);
-  router.use("/v1/*", requireKey(deps, adminKey));
+  if (countRequest) router.use("/v1/*", requireKey(deps, adminKey), limitRate(countRequest));
   router.use("/v1/*", bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }));
   return router;
 }

@@ -1,7 +1,9 @@
-import { type Caller, type Deps, isStillValid, isTerminal, type Task } from "@concierge/core";
+import { AppError, type Caller, type Deps, isStillValid, isTerminal, type Task } from "@concierge/core";
 import { formatCursor, parseCursor } from "@concierge/core/events/cursor";
 import type { Follow } from "@concierge/core/events/follow";
 import { readEvents } from "@concierge/core/events/read";
+import { takeLeaseHold } from "@concierge/core/users/holds";
+import { limitsOf } from "@concierge/core/users/limits";
 import type { Context } from "hono";
 import { stream } from "hono/streaming";
 import type { Env } from "./env.ts";
@@ -38,7 +40,9 @@ export async function sendEvents(
   c.header("cache-control", "no-cache, no-transform");
   c.header("x-accel-buffering", "no");
   if (c.req.method === "HEAD") return c.body(null, 200);
+  const hold = await takeStream(deps, c.get("caller"));
   const ending = new AbortController();
+  ending.signal.addEventListener("abort", () => void hold.release());
   const ended = new Promise<void>((resolve) => ending.signal.addEventListener("abort", () => resolve()));
   const events = follow(task, formatCursor(from), ending.signal);
 
@@ -61,6 +65,25 @@ export async function sendEvents(
     }
   });
 }
+
+/** Counts the stream against the limits of its user and key, for as long as it can last at most. */
+async function takeStream(deps: Deps, { userId, keyId }: Caller): Promise<{ release: () => Promise<void> }> {
+  const { maxStreams, maxStreamsPerKey } = await limitsOf(deps, userId);
+  const hold = await takeLeaseHold(deps, userId, "streams", {
+    id: deps.ids.claim(),
+    untilAt: deps.clock.now() + streamMaxMs + streamSlackMs,
+    max: { all: maxStreams, [keyId]: maxStreamsPerKey },
+  });
+  if (!("full" in hold)) return hold;
+  deps.metrics.count("limit_refused", 1, { limit: "stream_limit" });
+  const [most, whose] = hold.full === "all" ? [maxStreams, "user"] : [maxStreamsPerKey, "key"];
+  throw new AppError("stream_limit", `Your ${whose} has ${most} open streams, which is the limit.`, {
+    retryAfterMs: streamRetryMs,
+  });
+}
+
+const streamSlackMs = 5_000;
+const streamRetryMs = 10_000;
 
 /** Sends comments until the stream ends. Ends it after `streamMaxMs`, or when the caller's key is no longer valid. */
 async function keepOpen(

@@ -5,7 +5,7 @@ import { Hono } from "hono/tiny";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createTestApi } from "../../test/testing/api.ts";
 import type { Env } from "./env.ts";
-import { streamingHandler, toRequest } from "./lambda.ts";
+import { sourceIpOf, streamingHandler, toRequest } from "./lambda.ts";
 
 /** Like the runtime's stream: the prelude is sent with the first write, and only with it. */
 class RuntimeStream extends Writable {
@@ -132,5 +132,24 @@ describe("a request", () => {
   it("gets Lambda's request id if it has none", async () => {
     const { headers } = await invoke(createTestApi().app, anEvent("GET", "/healthz"));
     expect(headers["x-request-id"]).toBe("aws-1");
+  });
+});
+
+describe("the caller's address", () => {
+  const from = (authorizer: object | undefined, headers: Record<string, string> = {}) => {
+    const event = anEvent("GET", "/healthz");
+    const requestContext = { ...event.requestContext, ...(authorizer && { authorizer }) };
+    const http = { ...requestContext.http, sourceIp: "198.51.100.7" };
+    return sourceIpOf({ ...event, headers, requestContext: { ...requestContext, http } });
+  };
+  const header = { "x-viewer-address": "203.0.113.9" };
+
+  it("is the connection's, and a header says nothing", () => {
+    expect(from(undefined)).toBe("198.51.100.7");
+    expect(from(undefined, header)).toBe("198.51.100.7");
+  });
+
+  it("is CloudFront's word behind CloudFront, which signs its requests", () => {
+    expect(from({ iam: {} }, header)).toBe("203.0.113.9");
   });
 });

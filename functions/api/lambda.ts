@@ -15,7 +15,8 @@ export function streamingHandler(app: Hono<Env>) {
   return awslambda.streamifyResponse(
     async (event: LambdaFunctionURLEvent, stream, lambdaContext: Context): Promise<void> => {
       const request = toRequest(event);
-      const response = request ? await app.fetch(request, { lambdaContext }) : malformedRequest();
+      const bindings = { lambdaContext, sourceIp: sourceIpOf(event) };
+      const response = request ? await app.fetch(request, bindings) : malformedRequest();
       const out = awslambda.HttpResponseStream.from(stream, {
         statusCode: response.status,
         headers: Object.fromEntries(response.headers),
@@ -51,6 +52,17 @@ export function toRequest({
     return undefined;
   }
 }
+
+/**
+ * The caller's address. Behind CloudFront, which signs its requests, the connection is CloudFront's and a header that only
+ * CloudFront can set has the caller's.
+ */
+export function sourceIpOf({ requestContext, headers }: LambdaFunctionURLEvent): string {
+  const isSigned = "authorizer" in requestContext && requestContext.authorizer !== undefined;
+  return (isSigned ? headers[viewerAddressHeader] : undefined) ?? requestContext.http.sourceIp;
+}
+
+const viewerAddressHeader = "x-viewer-address";
 
 /** `Request` accepts only ASCII in header values. */
 function toAscii(value: string): string {

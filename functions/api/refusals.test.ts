@@ -226,7 +226,7 @@ describe("an unknown path or method", () => {
 
   it.each([
     ["PUT", "/v1/tasks", "POST, GET, HEAD"],
-    ["DELETE", "/v1/tasks/task_x", "GET, HEAD"],
+    ["PUT", "/v1/tasks/task_x", "GET, HEAD, DELETE"],
     ["POST", "/healthz", "GET, HEAD"],
   ])("is a 405 with the allowed methods for %s %s", async (method, path, allow) => {
     for (const body of [{}, undefined]) {
@@ -272,6 +272,7 @@ describe("without a key", () => {
     expect(json.openapi).toBe("3.1.0");
     expect(Object.keys(json.paths).sort()).toEqual([
       "/healthz",
+      "/v1/audit",
       "/v1/costs",
       "/v1/flags",
       "/v1/keys",
@@ -292,7 +293,10 @@ describe("without a key", () => {
       "/v1/tasks/{id}/events",
       "/v1/tasks/{id}/output",
       "/v1/tasks/{id}/stop",
+      "/v1/users/{id}",
+      "/v1/users/{id}/limits",
       "/v1/webhooks/secret",
+      "/v1/webhooks/secret/rotate",
     ]);
     const body = json.components.schemas.StartRequest;
     expect(body.required).toEqual(["prompt"]);

@@ -207,3 +207,44 @@ it("a stream ends within seconds after its key was revoked", async () => {
   await pass(6_000);
   expect(stream.hasEnded).toBe(true);
 });
+
+describe("open streams", () => {
+  const open = (id: string, key: string) =>
+    driver.api.app.request(`/v1/tasks/${id}/events`, {
+      headers: { authorization: `Bearer ${key}`, ...asStream },
+    });
+
+  it("are limited per key and per user; a stream that ends makes room", async () => {
+    const { api } = driver;
+    await api.request("PUT", "/v1/users/bob/limits", { body: { maxStreams: 5, maxStreamsPerKey: 3 } });
+    const [first, second] = [await api.keyFor("bob"), await api.keyFor("bob")];
+    const { json: task } = await api.request("POST", "/v1/tasks", { key: first, body: { prompt: "x" } });
+    const pass = stopTheClock();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => open(task.id, first)));
+    const opened = answers.filter(({ status }) => status === 200).map(listen);
+    expect(opened).toHaveLength(3);
+    const refused = answers.find(({ status }) => status === 429);
+    expect(Number(refused?.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(await refused?.json()).toMatchObject({ code: "stream_limit" });
+    const others = await Promise.all(Array.from({ length: 10 }, () => open(task.id, second)));
+    opened.push(...others.filter(({ status }) => status === 200).map(listen));
+    expect(opened).toHaveLength(5);
+    // Every stream ends after 90 seconds.
+    await pass(91_000);
+    expect(opened.every(({ hasEnded }) => hasEnded)).toBe(true);
+    expect((await api.deps.store.getHolds("bob", "streams")).entries).toEqual({});
+    expect((await open(task.id, first)).status).toBe(200);
+  });
+
+  it("stop counting when their process has died", async () => {
+    const { api } = driver;
+    await api.request("PUT", "/v1/users/bob/limits", { body: { maxStreams: 1 } });
+    const key = await api.keyFor("bob");
+    const { json: task } = await api.request("POST", "/v1/tasks", { key, body: { prompt: "x" } });
+    const dead = { value: String(api.deps.clock.now() + 95_000), groups: ["all"] };
+    await api.deps.store.changeHold("bob", "streams", "dead", undefined, dead, { all: 1 });
+    expect((await open(task.id, key)).status).toBe(429);
+    api.advance(95_000);
+    expect((await open(task.id, key)).status).toBe(200);
+  });
+});

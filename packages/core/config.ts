@@ -1,7 +1,9 @@
 import * as z from "zod/mini";
 import { flagVariableSchema } from "./flags/schema.ts";
+import { holdsMax, type UserLimits } from "./users/schema.ts";
 
 const minute = 60_000;
+const day = 24 * 60 * minute;
 
 interface Variable<Value, Fallback> {
   schema: () => z.ZodMiniType<Value>;
@@ -34,6 +36,18 @@ const variables = {
   SESSION_IDLE_TIMEOUT_MS: milliseconds(30 * minute),
   POOL_MAX_SANDBOXES: variable(() => whole(1, 2000, "sandboxes"), 100),
   POOL_MAX_PER_USER: optional(() => whole(1, 2000, "sandboxes")),
+  USER_MAX_DURATION_MS: milliseconds(24 * 60 * minute),
+  USER_MAX_INACTIVITY_MS: milliseconds(24 * 60 * minute),
+  USER_MAX_COST_USD: optional(() => dollars(10_000)),
+  USER_MAX_COST_USD_PER_DAY: optional(() => dollars(1_000_000)),
+  USER_MAX_CONCURRENT_TASKS: variable(() => whole(0, holdsMax, "tasks"), 200),
+  USER_MAX_QUEUED_TASKS: variable(() => whole(0, holdsMax, "tasks"), 100),
+  USER_MAX_STREAMS: variable(() => whole(0, holdsMax, "streams"), 100),
+  USER_MAX_STREAMS_PER_KEY: variable(() => whole(0, holdsMax, "streams"), 50),
+  USER_REQUESTS_PER_MINUTE: variable(() => whole(0, 1_000_000, "requests"), 2400),
+  USER_REQUESTS_PER_MINUTE_PER_KEY: variable(() => whole(0, 1_000_000, "requests"), 1200),
+  TASK_RETENTION_DAYS: variable(() => whole(1, 3650, "days"), 30),
+  AUDIT_RETENTION_DAYS: variable(() => whole(1, 3650, "days"), 365),
   POOL_WARM_TARGET: variable(() => whole(0, 200, "sandboxes"), 0),
   SANDBOX_MAX_LIFE_MS: variable(() => whole(60_000, 24 * 60 * minute, "milliseconds"), 5 * 60 * minute),
   SANDBOX_AGENTS: optional(() =>
@@ -91,7 +105,22 @@ export function parseConfig(environment: Environment) {
     maxOutputBytes: env.AGENT_MAX_OUTPUT_BYTES,
     sessionIdleMs: env.SESSION_IDLE_TIMEOUT_MS,
     poolMax: env.POOL_MAX_SANDBOXES,
-    poolMaxPerUser: env.POOL_MAX_PER_USER ?? env.POOL_MAX_SANDBOXES,
+    poolMaxPerUser: env.POOL_MAX_PER_USER ?? Math.max(Math.floor(env.POOL_MAX_SANDBOXES / 4), 1),
+    /** What a user may use, unless an admin set something else for that user. */
+    userLimits: {
+      maxDurationMs: env.USER_MAX_DURATION_MS,
+      maxInactivityMs: env.USER_MAX_INACTIVITY_MS,
+      maxCostUsd: env.USER_MAX_COST_USD ?? null,
+      maxCostUsdPerDay: env.USER_MAX_COST_USD_PER_DAY ?? null,
+      maxConcurrentTasks: env.USER_MAX_CONCURRENT_TASKS,
+      maxQueuedTasks: env.USER_MAX_QUEUED_TASKS,
+      maxStreams: env.USER_MAX_STREAMS,
+      maxStreamsPerKey: env.USER_MAX_STREAMS_PER_KEY,
+      requestsPerMinute: env.USER_REQUESTS_PER_MINUTE,
+      requestsPerMinutePerKey: env.USER_REQUESTS_PER_MINUTE_PER_KEY,
+    } satisfies UserLimits as UserLimits,
+    taskRetentionMs: env.TASK_RETENTION_DAYS * day,
+    auditRetentionMs: env.AUDIT_RETENTION_DAYS * day,
     warmTarget: env.POOL_WARM_TARGET,
     /** The longest the provider's plan lets a sandbox live. */
     sandboxMaxMs: env.SANDBOX_MAX_LIFE_MS,
@@ -149,6 +178,13 @@ function whole(min: number, max: number, unit: string) {
   return z
     .pipe(z.string().check(z.regex(/^\d{1,15}$/, { error })), z.transform(Number))
     .check(z.refine((value) => value >= min && value <= max, { error }));
+}
+
+function dollars(max: number) {
+  const error = `takes a number of dollars from 0 to ${max}`;
+  return z
+    .pipe(z.string().check(z.regex(/^\d{1,7}(\.\d{1,6})?$/, { error })), z.transform(Number))
+    .check(z.refine((value) => value <= max, { error }));
 }
 
 function text(pattern: RegExp, what: string) {

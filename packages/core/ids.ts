@@ -1,12 +1,23 @@
 import { createHash, randomBytes } from "node:crypto";
 
-const prefixes = { task: "task_", key: "key_", claim: "claim_", warm: "" } as const;
+const prefixes = { audit: "audit_", task: "task_", key: "key_", claim: "claim_", warm: "" } as const;
 
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /** Prefixed ids that sort by time: ten characters of milliseconds, sixteen random ones. */
 export function createId(kind: keyof typeof prefixes, now: number): string {
   return prefixes[kind] + encodeTime(now) + encodeChance(randomBytes(16));
+}
+
+/** The time in an id. */
+export function idTime(id: string): number {
+  const text = id.slice(id.indexOf("_") + 1, id.indexOf("_") + 11);
+  return [...text].reduce((time, character) => time * 32 + Math.max(alphabet.indexOf(character), 0), 0);
+}
+
+/** The smallest id of a time, for cursors. */
+export function firstIdAt(kind: keyof typeof prefixes, at: number): string {
+  return prefixes[kind] + encodeTime(at) + alphabet.charAt(0).repeat(16);
 }
 
 export const taskIdPattern = /^task_[0-9a-hjkmnp-tv-z]{26}$/;

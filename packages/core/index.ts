@@ -1,3 +1,4 @@
+export { type AuditAction, type AuditEntry, auditActions, auditEntrySchema } from "./audit/schema.ts";
 export { type BaseSnapshot, baseSnapshotSchema, baseSnapshotViewSchema } from "./base-snapshot/schema.ts";
 export { bounds, cutTo } from "./bounds.ts";
 export {
@@ -37,7 +38,7 @@ export {
 } from "./events/schema.ts";
 export { allFlags, createFlagReader, type FlagReader, isOnFor, putFlags, withFlags } from "./flags/flags.ts";
 export { type AllFlags, allFlagsSchema, type Flags, flagNames, flagsRequestSchema } from "./flags/schema.ts";
-export { createId, sandboxName, sessionId } from "./ids.ts";
+export { createId, firstIdAt, idTime, sandboxName, sessionId } from "./ids.ts";
 export { authenticate, type Caller, hasScope, isStillValid, missingScope } from "./keys/keys.ts";
 export { type Key, keySchema, type Scope, scopes } from "./keys/schema.ts";
 export * as limits from "./limits.ts";
@@ -76,4 +77,15 @@ export {
 } from "./task/schema.ts";
 export { showTask, taskViewSchema } from "./task/view.ts";
 export { type Counters, costsSchema, type UsageRecord } from "./usage/schema.ts";
-export { type WebhookEvent, webhookEventSchema } from "./webhook/schema.ts";
+export {
+  type Deletion,
+  type Hold,
+  type HoldKind,
+  type Holds,
+  type StoredLimits,
+  type UserLimits,
+  userLimitsFields,
+  userLimitsRequestSchema,
+  userLimitsSchema,
+} from "./users/schema.ts";
+export { type WebhookEvent, type WebhookSecretState, webhookEventSchema } from "./webhook/schema.ts";

@@ -95,6 +95,16 @@ export const replayPartMaxBytes = 6 * 1024;
 /** The pauses before a webhook is retried; then it becomes a dead letter. */
 export const webhookRetryMs = [5, 30, 120, 600, 900].map((seconds) => seconds * second);
 
+/** A quarter of the deliveries that can be under way at once: 10 functions with 10 messages each. */
+export const webhooksPerUser = 25;
+/** The longest a delivery lasts: the function's time limit. */
+export const webhookMaxMs = 30 * second;
+/** How long a delivery waits for others of the same user. */
+export const webhookWaitMs = 2 * second;
+/** How long a replaced webhook secret may still be used. */
+export const webhookOverlapMaxMs = 30 * day;
+export const webhookOverlapMs = day;
+
 /** How many variables are recorded, and how much of a name or version. */
 export const environmentNamesMax = 200;
 export const environmentNameMaxLength = 200;
@@ -122,7 +132,6 @@ export const keyUseEveryMs = 10 * minute;
 /** How long a rotated key may still be accepted. */
 export const keyOverlapMaxMs = 30 * day;
 
-export const taskRetentionMs = 30 * day;
 export const sessionRetentionMs = 30 * day;
 export const idempotencyMs = day;
 

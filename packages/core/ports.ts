@@ -1,3 +1,4 @@
+import type { AuditEntry } from "./audit/schema.ts";
 import type { BaseSnapshot } from "./base-snapshot/schema.ts";
 import type { Slot, UnclaimedWarmSandbox, WarmSandbox } from "./capacity/schema.ts";
 import type { EventRecord } from "./events/schema.ts";
@@ -6,7 +7,8 @@ import type { Key } from "./keys/schema.ts";
 import type { Lease, Session } from "./session/schema.ts";
 import type { Notice, Phase, Status, Task } from "./task/schema.ts";
 import type { Counters, UsageRecord } from "./usage/schema.ts";
-import type { WebhookEvent } from "./webhook/schema.ts";
+import type { Deletion, Hold, HoldKind, Holds, StoredLimits } from "./users/schema.ts";
+import type { WebhookEvent, WebhookSecretState } from "./webhook/schema.ts";
 
 export type { MetricName, Metrics } from "./metrics/catalogue.ts";
 export type * from "./ports-provider.ts";
@@ -211,6 +213,65 @@ export interface Store {
   changeKey(id: string, set: Pick<Partial<Key>, "expiresAt" | "lastUsedAt">): Promise<boolean>;
   deleteKey(id: string): Promise<boolean>;
 
+  /** A user's own limits; undefined if the defaults apply. */
+  getUserLimits(userId: string): Promise<StoredLimits | undefined>;
+  putUserLimits(userId: string, limits: StoredLimits): Promise<void>;
+  getHolds(userId: string, kind: HoldKind): Promise<Holds>;
+  /**
+   * Takes a hold (`from` undefined), changes it, or drops it (`to` undefined). One write on one item: it wins only if the
+   * hold is still `from` and every group that it joins is below its `max`.
+   */
+  changeHold(
+    userId: string,
+    kind: HoldKind,
+    id: string,
+    from: Hold | undefined,
+    to: Hold | undefined,
+    max: Readonly<Record<string, number>>,
+  ): Promise<Outcome<Holds>>;
+  /** Adds to the requests of a user's minute, and returns the sums. */
+  countRequests(
+    userId: string,
+    minute: number,
+    keyId: string,
+    by: { user: number; key: number },
+    expiresAt: number,
+  ): Promise<{ user: number; key: number }>;
+  getWebhookSecret(userId: string): Promise<WebhookSecretState | undefined>;
+  /** False if the stored version is not the one before. */
+  putWebhookSecret(userId: string, state: WebhookSecretState): Promise<boolean>;
+
+  /** Adds an entry. Never overwrites one. */
+  addAudit(entry: AuditEntry, expiresAt: number): Promise<void>;
+  /**
+   * Entries older than `after`, newest first, in a bounded number of requests. If few entries pass the filter, a page may
+   * be short or empty and still have a next one.
+   */
+  listAudit(options: {
+    limit: number;
+    after?: string;
+    userId?: string;
+    action?: string;
+    /** No entry is older than this. */
+    since: number;
+  }): Promise<Page<AuditEntry>>;
+
+  /** Deletes everything of a task that is expired or deleted, the task itself last. Safe to repeat. */
+  purgeTask(id: string): Promise<void>;
+  /** Deletes the record of a session that has no sandbox. False if it has one. */
+  purgeSession(userId: string, key: string): Promise<boolean>;
+  /** The keys of a user's sessions, including deleted ones, a bounded number at a time. */
+  listSessionKeys(userId: string): Promise<string[]>;
+  /** Deletes a user's usage of these days. */
+  purgeUsage(userId: string, days: readonly string[]): Promise<void>;
+  /** Deletes a user's limits, holds, counts and webhook secret. */
+  purgeUser(userId: string): Promise<void>;
+  /** Marks a user for deletion. The first mark stays. */
+  putDeletion(deletion: Deletion): Promise<void>;
+  getDeletion(userId: string): Promise<Deletion | undefined>;
+  listDeletions(): Promise<Deletion[]>;
+  deleteDeletion(userId: string): Promise<void>;
+
   /** The first caller wins the key. An expired record counts as none. */
   claimIdempotencyKey(scope: string, record: IdempotencyRecord): Promise<Outcome<IdempotencyRecord>>;
 }
@@ -224,10 +285,12 @@ export type WorkMessage =
   | { kind: "base"; asked?: boolean }
   | { kind: "warm" }
   | { kind: "webhook"; taskId: string; turn: number; event: WebhookEvent; attempt?: number }
-  | { kind: "release"; userId: string; sessionKey: string; epoch: number };
+  | { kind: "release"; userId: string; sessionKey: string; epoch: number }
+  | { kind: "forget"; userId: string };
 
 export interface WorkQueue {
-  send(message: WorkMessage, delayMs?: number): Promise<void>;
+  /** With `userId`, the queue takes turns between users when there is more than the workers can take. */
+  send(message: WorkMessage, delayMs?: number, userId?: string): Promise<void>;
 }
 
 export const timerKinds = ["deadline", "inactivity", "terminate", "finalize"] as const;
@@ -253,6 +316,8 @@ export interface Webhooks {
     id: string;
     at: number;
     secret: string;
+    /** Secrets that were replaced and are still accepted: the message is signed with each. */
+    otherSecrets?: readonly string[];
     body: string;
   }): Promise<WebhookOutcome>;
 }

@@ -47,3 +47,42 @@ describe("a runner's token", () => {
     expect(sealer.readToken(forged)).toBeUndefined();
   });
 });
+
+describe("a sealing key that is replaced", () => {
+  const before = createSealer("old");
+  const during = createSealer("new, old");
+  const after = createSealer("new");
+  const claims = { taskId: "task_1", turn: 3, expiresAt: 1000 };
+
+  it("opens what the old key sealed, and seals with the new one", () => {
+    expect(during.open(before.seal("hunter2", "p"), "p")).toBe("hunter2");
+    const sealed = during.seal("hunter2", "p");
+    expect(sealed).toMatch(/^k[0-9a-f]{8}:/);
+    expect(during.open(sealed, "p")).toBe("hunter2");
+    expect(after.open(sealed, "p")).toBe("hunter2");
+    expect(() => before.open(sealed, "p")).toThrow("is missing");
+    expect(() => during.open(sealed, "q")).toThrow();
+  });
+
+  it("writes what the previous version reads as long as there is one key", () => {
+    expect(after.seal("x", "p")).not.toContain(":");
+  });
+
+  it("accepts tokens of both keys, and issues those of the new one", () => {
+    expect(during.readToken(before.issueToken(claims))).toEqual(claims);
+    expect(after.readToken(during.issueToken(claims))).toEqual(claims);
+    expect(after.readToken(before.issueToken(claims))).toBeUndefined();
+  });
+
+  it("signs webhooks with both", () => {
+    expect(during.webhookSecrets("bob")).toEqual([
+      ...after.webhookSecrets("bob"),
+      ...before.webhookSecrets("bob"),
+    ]);
+    expect(before.webhookSecrets("bob", 1)).not.toEqual(before.webhookSecrets("bob"));
+  });
+
+  it.each(["", "a,", ",a", " , "])("is refused if one is empty: %j", (secret) => {
+    expect(() => createSealer(secret)).toThrow("empty");
+  });
+});

@@ -10,6 +10,7 @@ import { release } from "./session/release.ts";
 import { retryDelayMs } from "./task/decide.ts";
 import { followUp } from "./task/follow-up.ts";
 import { provision } from "./task/provision.ts";
+import { forgetUser } from "./users/delete.ts";
 
 type Message<Kind extends WorkMessage["kind"]> = Extract<WorkMessage, { kind: Kind }>;
 
@@ -29,6 +30,8 @@ export async function handleWork(deps: LaunchDeps, message: WorkMessage): Promis
     case "release":
       await release(deps, message);
       return;
+    case "forget":
+      return await forgetUser(deps, message.userId);
     case "base":
       return await buildBaseSnapshot(deps, message);
     case "webhook":
@@ -61,7 +64,7 @@ async function prepare(
     if (!isPassing || attempt >= prepareTries) throw error;
     const askedMs = error instanceof ProviderError ? error.retryAfterMs : undefined;
     const delayMs = retryDelayMs(attempt, `${app} ${userId} ${sessionKey}`, askedMs);
-    await deps.work.send({ kind: "prepare", userId, sessionKey, attempt: attempt + 1 }, delayMs);
+    await deps.work.send({ kind: "prepare", userId, sessionKey, attempt: attempt + 1 }, delayMs, userId);
   }
 }
 

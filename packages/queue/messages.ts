@@ -18,12 +18,13 @@ const workMessageSchemas = {
   environment: z.object({ kind: z.literal("environment"), ...session, epoch: z.int().check(z.positive()) }),
   ended: z.object({ kind: z.literal("ended"), ...turn }),
   release: z.object({ kind: z.literal("release"), ...session, epoch: z.int().check(z.positive()) }),
+  forget: z.object({ kind: z.literal("forget"), userId: z.string() }),
   base: z.object({ kind: z.literal("base"), asked: z.optional(z.boolean()) }),
   warm: z.object({ kind: z.literal("warm") }),
   webhook: webhookMessageSchema,
 } satisfies Record<WorkMessage["kind"], z.ZodMiniType>;
 
-const { provision, prepare, environment, ended, release, base, warm, webhook } = workMessageSchemas;
+const { provision, prepare, environment, ended, release, forget, base, warm, webhook } = workMessageSchemas;
 /** Unknown fields are dropped: during a deploy the next version may send more. */
 const workMessageSchema = z.discriminatedUnion("kind", [
   provision,
@@ -31,6 +32,7 @@ const workMessageSchema = z.discriminatedUnion("kind", [
   environment,
   ended,
   release,
+  forget,
   base,
   warm,
   webhook,

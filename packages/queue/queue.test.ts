@@ -59,6 +59,26 @@ describe("the request id", () => {
     expect(requestIdOf({ messageAttributes: await attributes(queueUrl) })).toBe("request-1");
   });
 
+  it("is sent with the user, in whose group the message is", async () => {
+    const queueUrl = await aQueue();
+    const work = createWorkQueue({ client, queueUrl, webhookQueueUrl: "", requestId: () => "request-1" });
+    let group: string | undefined;
+    client.middlewareStack.add(
+      (next) => (args) => {
+        group = (args.input as { MessageGroupId?: string }).MessageGroupId;
+        return next(args);
+      },
+      { name: "group" },
+    );
+    await work.send({ kind: "provision", taskId: "task_1", turn: 1 }, 0, "bob@example.org");
+    client.middlewareStack.remove("group");
+    expect(group).toBe("bob@example.org");
+    expect(await attributes(queueUrl)).toEqual({
+      requestId: { stringValue: "request-1" },
+      userId: { stringValue: "bob@example.org" },
+    });
+  });
+
   it.each([undefined, () => undefined])("is optional: %o", async (requestId) => {
     const queueUrl = await aQueue();
     await createTimers({ client, queueUrl, ...(requestId && { requestId }) }).arm(timer, 0);
@@ -122,6 +142,7 @@ describe("the work queue", () => {
     environment: { kind: "environment", userId: "u", sessionKey: "s", epoch: 1 },
     ended: { kind: "ended", taskId: "t", turn: 3 },
     release: { kind: "release", userId: "u", sessionKey: "s", epoch: 2 },
+    forget: { kind: "forget", userId: "u" },
     base: { kind: "base", asked: true },
     warm: { kind: "warm" },
     webhook: { kind: "webhook", taskId: "t", turn: 1, event },

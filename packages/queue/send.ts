@@ -3,6 +3,8 @@ import type { Timers, WorkQueue } from "@concierge/core";
 
 const delayMaxSeconds = 900;
 const requestIdAttribute = "requestId";
+/** The message group again: the local engine does not keep the group of a standard queue's message. */
+const userAttribute = "userId";
 
 interface SenderOptions {
   client: SQSClient;
@@ -22,9 +24,9 @@ interface WorkQueueOptions extends QueueOptions {
 /** The `WorkQueue` on SQS. Reads only the URL of the queue it sends to, because a function may not know the others. */
 export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
   return {
-    send: (message, delayMs = 0) => {
+    send: (message, delayMs = 0, userId) => {
       const queueUrl = message.kind === "webhook" ? options.webhookQueueUrl : options.queueUrl;
-      return send(options, queueUrl, message, delayMs);
+      return send(options, queueUrl, message, delayMs, userId);
     },
   };
 }
@@ -46,6 +48,7 @@ async function send(
   queueUrl: string,
   message: object,
   delayMs: number,
+  userId?: string,
 ): Promise<void> {
   // SQS delays by whole seconds. Rounded up, so that no message arrives early.
   const seconds = Math.max(Math.ceil(delayMs / 1000), 0);
@@ -54,13 +57,17 @@ async function send(
       QueueUrl: queueUrl,
       MessageBody: JSON.stringify(message),
       DelaySeconds: Math.min(seconds, delayMaxSeconds),
-      ...attributesOf(requestId?.()),
+      // On a standard queue this makes SQS take turns between users ("fair queues"); it does not order messages.
+      ...(userId !== undefined && { MessageGroupId: userId }),
+      ...attributesOf({ [requestIdAttribute]: requestId?.(), [userAttribute]: userId }),
     }),
   );
 }
 
-/** An attribute beside the body, so that message schemas do not contain it. */
-function attributesOf(requestId: string | undefined) {
-  if (!requestId) return {};
-  return { MessageAttributes: { [requestIdAttribute]: { DataType: "String", StringValue: requestId } } };
+/** Attributes beside the body, so that message schemas do not contain them. */
+function attributesOf(given: Readonly<Record<string, string | undefined>>) {
+  const set = Object.entries(given).filter(([, value]) => value);
+  if (set.length === 0) return {};
+  const attributes = set.map(([name, StringValue]) => [name, { DataType: "String", StringValue }]);
+  return { MessageAttributes: Object.fromEntries(attributes) };
 }

@@ -174,6 +174,56 @@ export function sessionAllows(guard: SessionGuard, now: number): Condition {
   return parts.length > 0 ? all(parts) : isThere;
 }
 
+/** For deleting the remains of a task: it is expired, or only its other items were left. */
+export const isOldOrGone = (now: number): Condition => ({
+  expression: "attribute_not_exists(pk) OR expiresAt <= :now",
+  names: {},
+  values: { ":now": now },
+});
+
+export const withoutSandbox: Condition = {
+  expression: "attribute_exists(pk) AND attribute_not_exists(sandbox)",
+  names: {},
+  values: {},
+};
+
+/** The hold is as it was read, and each count that grows is below its limit. */
+export function mayChangeHold(
+  hold: { name: string; value: string | undefined },
+  counts: readonly { name: string; max: number }[],
+): Condition {
+  const names = { "#hold": hold.name };
+  const same: Condition =
+    hold.value === undefined
+      ? { expression: "attribute_not_exists(#hold)", names, values: {} }
+      : { expression: "#hold = :holdWas", names, values: { ":holdWas": hold.value } };
+  const below = counts.map(
+    ({ name, max }, at): Condition => ({
+      // The first hold of a user finds no count. A limit of 0 admits none.
+      expression:
+        max > 0
+          ? `(attribute_not_exists(#count${at}) OR #count${at} < :max${at})`
+          : `#count${at} < :max${at}`,
+      names: { [`#count${at}`]: name },
+      values: { [`:max${at}`]: max },
+    }),
+  );
+  return all([same, ...below]);
+}
+
+/** Items before a sort key. */
+export const isBefore = (pk: string, before: string): Condition => ({
+  expression: "pk = :pk AND sk < :before",
+  names: {},
+  values: { ":pk": pk, ":before": before },
+});
+
+export const isInPartition = (pk: string): Condition => ({
+  expression: "pk = :pk",
+  names: {},
+  values: { ":pk": pk },
+});
+
 export const isIn = (pk: string, prefix: string): Condition => ({
   expression: "pk = :pk AND begins_with(sk, :prefix)",
   names: {},

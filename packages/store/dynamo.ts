@@ -24,6 +24,7 @@ import {
   taskAllows,
   versionIs,
 } from "./conditions.ts";
+import { createUserStore } from "./dynamo-users.ts";
 import {
   dueShardOf,
   type Item,
@@ -68,6 +69,8 @@ export function createDynamoStore(options: {
   const table = createTable(options);
 
   return {
+    ...createUserStore({ table, clock }),
+
     async getTask(id) {
       const item = await table.get(keyOf.task(id));
       return item && readTask(item);

@@ -3,6 +3,8 @@ import {
   type BaseSnapshot,
   baseSnapshotSchema,
   type EventRecord,
+  type HoldKind,
+  idTime,
   type Key,
   keySchema,
   type PromptPosition,
@@ -44,12 +46,22 @@ export const keyOf = {
   base: { pk: "BASE", sk: "BASE" },
   flags: { pk: "FLAGS", sk: "FLAGS" },
   reapCursor: { pk: "REAP", sk: "CURSOR" },
+  userLimits: (userId: string) => ({ pk: userPartition(userId), sk: "LIMITS" }),
+  holds: (userId: string, kind: HoldKind) => ({ pk: userPartition(userId), sk: `HOLDS#${kind}` }),
+  requests: (userId: string, minute: number) => ({ pk: userPartition(userId), sk: `REQUESTS#${minute}` }),
+  webhookSecret: (userId: string) => ({ pk: userPartition(userId), sk: "WEBHOOK" }),
+  /** By day, so that no partition grows forever; ids sort by time. */
+  audit: (id: string) => ({ pk: auditPartition(idTime(id)), sk: id }),
+  deletion: (userId: string) => ({ pk: deletionsPartition, sk: `USER#${userId}` }),
   idempotency: (scope: string) => ({ pk: `IDEMPOTENCY#${scope}`, sk: "IDEMPOTENCY" }),
 } as const;
 
 export const slotsPartition = "SLOTS";
 /** Slots before version 3 were numbered (`SLOT#`). They no longer count; the reaper writes the missing ones. */
 export const slotPrefix = "NAME#";
+export const userPartition = (userId: string) => `USER#${userId}`;
+export const auditPartition = (at: number) => `AUDIT#${new Date(at).toISOString().slice(0, 10)}`;
+export const deletionsPartition = "DELETIONS";
 export const usagePartition = (day: string) => `USAGE#${day}`;
 export const usagePrefix = "USER#";
 

@@ -19,6 +19,7 @@ import {
   type UsageRecord,
   type WarmSandbox,
 } from "@concierge/core";
+import { createMemoryUsers } from "./memory-users.ts";
 
 /** The `Store` in memory, for unit tests and simulations. It passes the same contract suite. */
 export function createMemoryStore({ clock }: { clock: Clock }): Store {
@@ -38,7 +39,10 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
   const live = <T extends { expiresAt: number }>(item: T | undefined): T | undefined =>
     item && item.expiresAt > clock.now() ? copy(item) : undefined;
 
+  const shared = { tasks, sessions, records, prompts, idempotency, usage, clock, copy, pageOf };
   return {
+    ...createMemoryUsers(shared),
+
     async getTask(id) {
       return live(tasks.get(id));
     },

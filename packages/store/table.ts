@@ -11,7 +11,16 @@ import {
 } from "@aws-sdk/client-dynamodb";
 import type { Clock, Outcome } from "@concierge/core";
 import { type Attributes, fromAttributes, placeholders, toAttributes } from "./attributes.ts";
-import { all, type Condition, isBetween, isDue, isIn, isOwnedBy } from "./conditions.ts";
+import {
+  all,
+  type Condition,
+  isBefore,
+  isBetween,
+  isDue,
+  isIn,
+  isInPartition,
+  isOwnedBy,
+} from "./conditions.ts";
 import { type DueKind, dueShardsOf, type Item } from "./items.ts";
 import { buildUpdate, type UpdateParts } from "./update.ts";
 import { schemaVersion } from "./version.ts";
@@ -23,15 +32,22 @@ const batchGetMax = 100;
 /** Requests per page of a list. */
 const listRequestsMax = 4;
 
+export type Table = ReturnType<typeof createTable>;
+
 /** Access to the table. Every write is one item, and reads that decisions depend on are consistent. */
 export function createTable(options: { client: DynamoDBClient; tableName: string; clock: Clock }) {
   const { client, tableName: TableName, clock } = options;
 
   const get = async (key: Key): Promise<Item | undefined> => {
+    const item = await getRaw(key);
+    return item && isLive(item, clock.now()) ? item : undefined;
+  };
+
+  /** Also an expired item. */
+  const getRaw = async (key: Key): Promise<Item | undefined> => {
     const command = new GetItemCommand({ TableName, Key: toAttributes(key), ConsistentRead: true });
     const { Item } = await client.send(command);
-    const item = Item && fromAttributes(Item);
-    return item && isLive(item, clock.now()) ? item : undefined;
+    return Item && fromAttributes(Item);
   };
 
   /** A lost write returns the current item. It is read afterwards, because not every engine returns it with the error. */
@@ -151,6 +167,41 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return items.filter((item) => isLive(item, clock.now()));
   };
 
+  /** The keys of all items of a partition, also of expired ones. */
+  const readKeys = async (pk: string): Promise<Key[]> => {
+    const keys: Key[] = [];
+    let start: Attributes | undefined;
+    do {
+      const page = await query(isInPartition(pk), {
+        ConsistentRead: true,
+        ProjectionExpression: "pk, sk",
+        ...(start && { ExclusiveStartKey: start }),
+      });
+      keys.push(...page.items.map(({ sk }) => ({ pk, sk: String(sk) })));
+      start = page.next;
+    } while (start);
+    return keys;
+  };
+
+  /** A page of a partition before a sort key, last one first. */
+  const readBefore = async (
+    pk: string,
+    before: string,
+    limit: number,
+  ): Promise<{ items: Item[]; more: boolean }> => {
+    const page = await query(isBefore(pk, before), { ScanIndexForward: false, Limit: limit });
+    return {
+      items: page.items.filter((item) => isLive(item, clock.now())),
+      more: page.next !== undefined,
+    };
+  };
+
+  /** The keys of some of an owner's items, from the index alone. */
+  const listOwnedKeys = async (owner: string, limit: number): Promise<Key[]> => {
+    const page = await query(isOwnedBy(owner), { IndexName: "owner", Limit: limit });
+    return page.items.map(({ pk, sk }) => ({ pk: String(pk), sk: String(sk) }));
+  };
+
   /** Adds to numbers; creates the item if needed. */
   const addUp = (key: Key, parts: UpdateParts): Promise<Item> => sendUpdate(key, parts);
 
@@ -183,7 +234,22 @@ export function createTable(options: { client: DynamoDBClient; tableName: string
     return { items: Items.map(fromAttributes), next: LastEvaluatedKey };
   };
 
-  return { get, put, putUnconditionally, update, addUp, remove, listOwned, listDue, readRange, readAll };
+  return {
+    get,
+    getRaw,
+    put,
+    putUnconditionally,
+    update,
+    addUp,
+    remove,
+    listOwned,
+    listOwnedKeys,
+    listDue,
+    readRange,
+    readBefore,
+    readAll,
+    readKeys,
+  };
 }
 
 function conditional(condition: Condition) {

@@ -15,9 +15,12 @@ const defaultTimeoutMs = 10_000;
 /** The `Webhooks` port, signed as Standard Webhooks. `send` does not throw; the id is the same on every retry. */
 export function createWebhooks(options: WebhookOptions): Webhooks {
   return {
-    async send({ url, id, at, secret, body }) {
+    async send({ url, id, at, secret, otherSecrets = [], body }) {
       try {
-        const signature = new Webhook(secret).sign(id, new Date(at), body);
+        // One signature per secret, separated by spaces: the receiver accepts any that it can check.
+        const signature = [secret, ...otherSecrets]
+          .map((one) => new Webhook(one).sign(id, new Date(at), body))
+          .join(" ");
         const headers = {
           "content-type": "application/json",
           "content-length": String(Buffer.byteLength(body)),

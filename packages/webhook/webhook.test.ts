@@ -46,6 +46,16 @@ describe("a webhook", () => {
     expect(headers["webhook-id"]).toBe(event.id);
   });
 
+  it("is signed with every secret, so that receivers with the old one still accept it", async () => {
+    const old = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+    await local.send({ url, ...event, otherSecrets: [old] });
+    const [{ headers, body } = { headers: {}, body: "" }] = received;
+    for (const one of [secret, old])
+      expect(new Webhook(one).verify(body, headers as Record<string, string>)).toEqual({
+        type: "task.succeeded",
+      });
+  });
+
   it.each([500, 503, 404, 429])("fails, and can be retried, if the answer is %d", async (status) => {
     respond = () => ({ status });
     expect(await local.send({ url, ...event })).toMatchObject({ kind: "failed" });

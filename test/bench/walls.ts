@@ -56,7 +56,7 @@ export const walls: Benchmark = {
 async function passWith({ sessions, runningTurns = 0 }: { sessions: number; runningTurns?: number }) {
   const total = requestsOf();
   await using engine = await startEngine(total);
-  const deps = composeDeps(engine.client, total, { POOL_MAX_SANDBOXES: "2000" });
+  const deps = composeDeps(engine.client, total, { POOL_MAX_SANDBOXES: "2000", POOL_MAX_PER_USER: "2000" });
   const now = deps.clock.now();
   const items: Item[] = [];
   for (let i = 0; i < sessions; i++) items.push(...sessionItems(i, now, { isDue: i < dueSessions }));
@@ -74,7 +74,10 @@ async function passWith({ sessions, runningTurns = 0 }: { sessions: number; runn
 async function startAtFullPool(size: number): Promise<number> {
   const total = requestsOf();
   await using engine = await startEngine(total);
-  const deps = composeDeps(engine.client, total, { POOL_MAX_SANDBOXES: String(size) });
+  const deps = composeDeps(engine.client, total, {
+    POOL_MAX_SANDBOXES: String(size),
+    POOL_MAX_PER_USER: String(size),
+  });
   const now = deps.clock.now();
   await fill(engine.client, Array.from({ length: size }, (_, i) => runningItems(i, now)).flat());
   const before = requests(total);

@@ -3,10 +3,11 @@ import { countRequests } from "./verbs.ts";
 
 /** Every state change is one write on one item. An end also marks the session idle. */
 const atMost: Readonly<Record<string, number>> = {
-  start: 2,
+  // The lease, the task, and the count against the user's limits.
+  start: 3,
   "a batch of output": 2,
   "an end, by the runner": 2,
-  continue: 2,
+  continue: 3,
   "stop, of a running turn": 3,
   "stop, of a stopped one": 0,
 };

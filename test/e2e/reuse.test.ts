@@ -200,7 +200,10 @@ describe("warm sandboxes", () => {
 
 describe("with all sandboxes in use", () => {
   it("a start is refused and creates nothing; an ended turn's sandbox is released for the next", async () => {
-    await using concierge = await startConcierge({ ...rarely, env: { POOL_MAX_SANDBOXES: "2" } });
+    await using concierge = await startConcierge({
+      ...rarely,
+      env: { POOL_MAX_SANDBOXES: "2", POOL_MAX_PER_USER: "2" },
+    });
     const { client, provider } = concierge;
     const [first, second] = await Promise.all(
       ["one", "two"].map(async (sessionKey) => {

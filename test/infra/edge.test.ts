@@ -4,19 +4,31 @@ import { firewallRules, keepAuthorization } from "../../infra/edge.ts";
 
 /** The headers of a request after CloudFront ran the code on it. */
 function after(headers: Record<string, { value: string }>): Record<string, { value: string }> {
-  const event = { request: { headers } };
+  const event = { request: { headers }, viewer: { ip: "203.0.113.9" } };
   runInNewContext(keepAuthorization, { event });
   return event.request.headers;
 }
 
+const address = { value: "203.0.113.9" };
+
 describe("before a request is signed", () => {
   it("the caller's authorization is kept in another header", () => {
     const authorization = { value: "Bearer key" };
-    expect(after({ authorization })).toEqual({ authorization, "x-forwarded-authorization": authorization });
+    expect(after({ authorization })).toEqual({
+      authorization,
+      "x-forwarded-authorization": authorization,
+      "x-viewer-address": address,
+    });
   });
 
   it("a caller's own value of that header is dropped", () => {
-    expect(after({ "x-forwarded-authorization": { value: "Bearer key" } })).toEqual({});
+    expect(after({ "x-forwarded-authorization": { value: "Bearer key" } })).toEqual({
+      "x-viewer-address": address,
+    });
+  });
+
+  it("the caller's address is passed on, and not what the caller says it is", () => {
+    expect(after({ "x-viewer-address": { value: "10.0.0.1" } })).toEqual({ "x-viewer-address": address });
   });
 });
 
@@ -71,9 +83,11 @@ describe("the firewall", () => {
     expect(countedAs(other)).toEqual(["Runners Bearer token-2"]);
   });
 
-  it("counts users by their address, whichever keys they try", () => {
-    expect(countedAs({ ...runner, path: "/v1/tasks" })).toEqual(["Users 203.0.113.1"]);
-    expect(countedAs({ path: "/v1/tasks", address: "203.0.113.1" })).toEqual(["Users 203.0.113.1"]);
+  const asUser = ["Keys Bearer token-1", "Addresses 203.0.113.1"];
+
+  it("counts users by their key, and by their address whichever keys they try", () => {
+    expect(countedAs({ ...runner, path: "/v1/tasks" })).toEqual(asUser);
+    expect(countedAs({ path: "/v1/tasks", address: "203.0.113.1" })).toEqual(["Anonymous 203.0.113.1"]);
   });
 
   it.each([
@@ -85,15 +99,18 @@ describe("the firewall", () => {
     "/v1/tasks/..%2frunner/output",
     "/v1//runner/output",
     "/v1/runner",
+    "//v1/runner/output",
+    "/v1/%72unner/output",
+    "/v1/runner/%252e%252e/tasks/%2e%2e/%2e%2e/tasks",
   ])("treats a request as a runner's only if the api does: %s", (path) => {
-    expect(countedAs({ ...runner, path })).toEqual(["Users 203.0.113.1"]);
+    expect(countedAs({ ...runner, path })).toEqual(asUser);
   });
 
   it("counts requests without a token as a user's, on every path", () => {
-    expect(countedAs({ path: runner.path, address: runner.address })).toEqual(["Users 203.0.113.1"]);
+    expect(countedAs({ path: runner.path, address: runner.address })).toEqual(["Anonymous 203.0.113.1"]);
   });
 
   it("blocks requests over the limit, and nothing else", () => {
-    expect(firewallRules.map(({ action }) => action)).toEqual([{ block: {} }, { block: {} }]);
+    expect(firewallRules.map(({ action }) => action)).toEqual(firewallRules.map(() => ({ block: {} })));
   });
 });

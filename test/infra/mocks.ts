@@ -54,6 +54,7 @@ interface Statement {
   actions: string[];
   resources?: string[];
   principals?: Principals[];
+  conditions?: { test: string; variable: string; values: string[] }[];
 }
 
 export function call({ token, inputs }: { token: string; inputs: Record<string, unknown> }): object {
@@ -72,10 +73,15 @@ export function call({ token, inputs }: { token: string; inputs: Record<string, 
 }
 
 function policy(statements: Statement[]): string {
-  const Statement = statements.map(({ effect = "Allow", actions, resources, principals }) => ({
+  const Statement = statements.map(({ effect = "Allow", actions, resources, principals, conditions }) => ({
     Effect: effect,
     Action: actions,
     ...(resources && { Resource: resources }),
+    ...(conditions && {
+      Condition: Object.fromEntries(
+        conditions.map(({ test, variable, values }) => [test, { [variable]: values }]),
+      ),
+    }),
     ...(principals && {
       Principal: Object.fromEntries(principals.map(({ type, identifiers }) => [type, identifiers])),
     }),

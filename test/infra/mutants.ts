@@ -11,6 +11,28 @@ interface Mutant {
 
 export const mutants: readonly Mutant[] = [
   {
+    mistake: "the runners' api gets no path at the router",
+    stage: "production",
+    mutation: { file: "infra/functions.ts", from: ", ...(path !== undefined && { path })", to: "" },
+    foundBy: "the router limits rates and keeps nothing",
+  },
+  {
+    mistake: "functions may change the audit log",
+    stage: "dev",
+    mutation: { file: "infra/permissions.ts", from: "...(isLimited ? [denied] : []), ", to: "" },
+    foundBy: "roles may do exactly what the topology grants",
+  },
+  {
+    mistake: "functions may change nothing at all",
+    stage: "dev",
+    mutation: {
+      file: "infra/permissions.ts",
+      from: 'variable: "dynamodb:LeadingKeys"',
+      to: 'variable: "aws:username"',
+    },
+    foundBy: "roles may do exactly what the topology grants",
+  },
+  {
     mistake: "links grant what SST has them grant",
     stage: "dev",
     mutation: {

@@ -37,7 +37,7 @@ function sample(name: string): string {
   if (name.endsWith("_URL")) return "http://127.0.0.1:9";
   if (name.startsWith("ENABLE_")) return "on";
   if (name.startsWith("POOL_WARM")) return "0";
-  if (name.startsWith("POOL_")) return "5";
+  if (/^(POOL|USER)_|_DAYS$/.test(name)) return "5";
   return name === "SANDBOX_AGENTS" ? "claude" : "set";
 }
 

@@ -36,7 +36,7 @@ export function isUnnoticeable(label: string): boolean {
 }
 
 const unnoticeable =
-  /^(?:work|timers) delivers |: (?:timers\.arm|work\.send|store\.(?:getFlags|putRecord|putPrompt|getBaseSnapshot|getWarm|listWarm)) |: (?:sleeps|waits|sends|asks for)/;
+  /^(?:work|timers) delivers |: (?:timers\.arm|work\.send|store\.(?:getFlags|getUserLimits|getHolds|changeHold|putRecord|putPrompt|getBaseSnapshot|getWarm|listWarm)) |: (?:sleeps|waits|sends|asks for)/;
 
 export function isOfSlots(label: string): boolean {
   return /: store\.(?:list|put|delete)Slots? /.test(label);
@@ -156,6 +156,10 @@ function touchedInStore({ method, given }: Call, answer: unknown): Touched {
       return { looksAt: ["idle sessions"] };
     case "addUsage":
       return { doesTo: "usage" };
+    // Far below the limits: what is held decides nothing here.
+    case "getUserLimits":
+    case "getHolds":
+    case "changeHold":
     case "getFlags":
     case "putRecord":
     case "putPrompt":

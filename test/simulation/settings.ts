@@ -11,7 +11,7 @@ export function configOf(pool: Pool): Config {
     SANDBOX_MAX_LIFE_MS: String(pool.lifeMs),
     POOL_MAX_SANDBOXES: String(pool.max),
     POOL_WARM_TARGET: String(pool.warm),
-    ...(pool.perUser !== undefined && { POOL_MAX_PER_USER: String(pool.perUser) }),
+    POOL_MAX_PER_USER: String(pool.perUser ?? pool.max),
     ...(pool.setup && { SANDBOX_SETUP: "install" }),
   });
 }

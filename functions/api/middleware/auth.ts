@@ -1,6 +1,8 @@
 import { AppError, authenticate, type Deps, type SealingDeps } from "@concierge/core";
+import type { RateLimiter } from "@concierge/core/users/rate";
 import { turnHeader, turnMark } from "@concierge/protocol";
 import type { Context, MiddlewareHandler } from "hono";
+import { learn } from "../../context.ts";
 import type { Env } from "../env.ts";
 
 const runnerPaths = "/v1/runner/";
@@ -13,6 +15,16 @@ export function requireKey(deps: Deps, adminKey: string): MiddlewareHandler<Env>
     const caller = presented ? await authenticate(deps, adminKey, presented) : undefined;
     if (!caller) throw new AppError("unauthorized", "Send a valid key as `Authorization: Bearer <key>`.");
     c.set("caller", caller);
+    learn({ userId: caller.userId, keyId: caller.keyId });
+    return await next();
+  };
+}
+
+/** Refuses a caller who sends too many requests. Runners are limited elsewhere, by turn. */
+export function limitRate(countRequest: RateLimiter): MiddlewareHandler<Env> {
+  return async (c, next) => {
+    const caller = c.get("caller");
+    if (caller) await countRequest(caller.userId, caller.keyId);
     return await next();
   };
 }

@@ -75,3 +75,14 @@ describe("a request that fails with a 5xx", () => {
     expect(lines).toEqual([]);
   });
 });
+
+it("a request's line names its user and key", async () => {
+  const { json } = await api.request("POST", "/v1/keys", { body: { userId: "bob" } });
+  lines.length = 0;
+  api.deps.store.getTask = async () => {
+    throw new Error("the table is away");
+  };
+  await api.request("GET", "/v1/tasks/task_x", { key: json.key });
+  const [line = "{}"] = lines.filter((one) => one.includes("request failed"));
+  expect(JSON.parse(line)).toMatchObject({ userId: "bob", keyId: json.id, path: "/v1/tasks/task_x" });
+});

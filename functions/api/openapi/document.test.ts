@@ -67,7 +67,7 @@ describe("the OpenAPI document", () => {
 describe("a method that a path does not allow", () => {
   it.each([
     ["PUT", "/v1/tasks", "GET, HEAD, POST"],
-    ["PATCH", "/v1/tasks/task_x", "GET, HEAD"],
+    ["PATCH", "/v1/tasks/task_x", "DELETE, GET, HEAD"],
     ["GET", "/v1/tasks/task_x/stop", "POST"],
     ["DELETE", "/v1/pool", "GET, HEAD"],
     ["POST", "/healthz", "GET, HEAD"],

@@ -115,7 +115,7 @@ export function refusalsOf({ method, request = {}, security, scope, refuses = []
     ...(isParsed ? (["invalid_request"] as const) : []),
     ...(takesBody(method) ? (["invalid_json", "unsupported_media_type"] as const) : []),
     ...(mayHaveBody ? (["payload_too_large"] as const) : []),
-    ...(security ? (["unauthorized"] as const) : []),
+    ...(security ? (["unauthorized", "rate_limited"] as const) : []),
     ...(scope ? (["missing_scope"] as const) : []),
     ...(params ? (["not_found"] as const) : []),
     ...refuses,

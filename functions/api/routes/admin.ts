@@ -1,6 +1,7 @@
 import { allFlagsSchema, type EndingDeps, flagsRequestSchema, putFlags, withFlags } from "@concierge/core";
 import { reap, reapReportSchema } from "@concierge/core/reaper/reap";
 import * as z from "zod/mini";
+import { record } from "../audited.ts";
 import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 
 const common = { security, tags: ["admin"] };
@@ -44,6 +45,8 @@ export function registerAdmin(app: DocumentedRouter, deps: EndingDeps): void {
   app.openapi(getFlags, async (c) => c.json(await flags(), 200));
 
   app.openapi(changeFlags, async (c) => {
+    const asked = Object.entries(c.req.valid("json")).map(([name, value]) => [name, String(value)]);
+    await record(deps, c, "flags.change", "flags", Object.fromEntries(asked));
     await putFlags(deps.store, c.req.valid("json"));
     return c.json(await flags(), 200);
   });

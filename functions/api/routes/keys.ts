@@ -1,6 +1,8 @@
-import { type Deps, type Key, limits, scopes } from "@concierge/core";
-import { createKey, revokeKey, rotateKey, scopesOf } from "@concierge/core/keys/keys";
+import { type Deps, type Key, limits, scopes, userLimitsFields } from "@concierge/core";
+import { createKey, findKey, revokeKey, rotateKey, scopesOf } from "@concierge/core/keys/keys";
+import { limitsOf } from "@concierge/core/users/limits";
 import * as z from "zod/mini";
+import { record } from "../audited.ts";
 import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 import { pageOf, pageQuery, parseIdCursor } from "../paging.ts";
 
@@ -44,7 +46,7 @@ const meSchema = z
     keyId: z.string(),
     scopes: z.array(scopeSchema),
     admin: z.boolean(),
-    limits: z.object({ maxSandboxes: z.int(), maxDurationMs: z.int(), maxKeys: z.int() }),
+    limits: z.extend(z.object({ maxSandboxes: z.int(), maxKeys: z.int() }), userLimitsFields),
   })
   .register(z.globalRegistry, { id: "Me" });
 
@@ -69,7 +71,7 @@ const create = createRoute({
     "The key is shown only in this answer; it is stored as a hash. It never has more scopes than the caller. Only admins may set `userId` and `admin`.",
   request: { body: { required: false, ...json(keyRequestSchema, "The key") } },
   responses: { 201: json(newKeySchema, "The new key") },
-  refuses: ["forbidden", "key_limit"],
+  refuses: ["forbidden", "key_limit", "user_deleting"],
 });
 
 const list = createRoute({
@@ -115,17 +117,23 @@ const rotate = createRoute({
 });
 
 export function registerKeys(app: DocumentedRouter, deps: Deps): void {
-  app.openapi(me, (c) => {
+  app.openapi(me, async (c) => {
     const { userId, keyId, scopes: own, admin } = c.get("caller");
-    const { poolMaxPerUser: maxSandboxes, sandboxMaxMs: maxDurationMs } = deps.config;
-    const ceilings = { maxSandboxes, maxDurationMs, maxKeys: limits.keysPerUserMax };
+    const { poolMaxPerUser: maxSandboxes, sandboxMaxMs } = deps.config;
+    const mine = await limitsOf(deps, userId);
+    const maxDurationMs = Math.min(mine.maxDurationMs, sandboxMaxMs);
+    const ceilings = { ...mine, maxSandboxes, maxDurationMs, maxKeys: limits.keysPerUserMax };
     return c.json({ userId, keyId, scopes: [...own], admin, limits: ceilings }, 200);
   });
 
   app.openapi(create, async (c) => {
     const { expiresAt, ...request } = c.req.valid("json");
     const until = expiresAt === undefined ? {} : { expiresAt: Date.parse(expiresAt) };
-    return c.json(viewNew(await createKey(deps, c.get("caller"), { ...request, ...until })), 201);
+    const created = await createKey(deps, c.get("caller"), { ...request, ...until });
+    // After the write, because the id is known only then. Without an entry nobody gets the key.
+    const { userId = c.get("caller").userId } = request;
+    await record(deps, c, "key.create", created.id, { userId, scopes: created.scopes.join(" ") });
+    return c.json(viewNew(created), 201);
   });
 
   app.openapi(list, async (c) => {
@@ -137,13 +145,19 @@ export function registerKeys(app: DocumentedRouter, deps: Deps): void {
   });
 
   app.openapi(remove, async (c) => {
-    await revokeKey(deps, c.get("caller"), c.req.valid("param").id);
+    const { id } = c.req.valid("param");
+    await findKey(deps, c.get("caller"), id);
+    await record(deps, c, "key.revoke", id);
+    await revokeKey(deps, c.get("caller"), id);
     return c.body(null, 204);
   });
 
   app.openapi(rotate, async (c) => {
     const { overlapMs = 0 } = c.req.valid("json");
-    return c.json(viewNew(await rotateKey(deps, c.get("caller"), c.req.valid("param").id, overlapMs)), 201);
+    const { id } = c.req.valid("param");
+    const issued = await rotateKey(deps, c.get("caller"), id, overlapMs);
+    await record(deps, c, "key.rotate", id, { replacedBy: issued.id, overlapMs: String(overlapMs) });
+    return c.json(viewNew(issued), 201);
   });
 }
 

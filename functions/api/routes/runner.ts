@@ -13,6 +13,7 @@ import {
   grantSchema,
   outputPostSchema,
 } from "@concierge/protocol/schemas";
+import { recordGrant } from "../audited.ts";
 import { createRoute, type DocumentedRouter, json } from "../openapi/documented-router.ts";
 
 /** The runner's routes are not part of the public API, so its document leaves them out. */
@@ -78,6 +79,10 @@ export function registerRunner(app: DocumentedRouter, deps: EndingDeps): void {
   });
 
   app.openapi(finalizeRoute, async (c) => {
-    return c.json(await grantPush(deps, c.get("turn"), c.req.valid("json")), 200);
+    const push = c.req.valid("json");
+    const grant = await grantPush(deps, c.get("turn"), push);
+    // Before the answer: without an entry the credential is not handed out, and the runner asks again.
+    if (grant.action === "go") await recordGrant(deps, c, { branch: push.branch, commit: push.commit });
+    return c.json(grant, 200);
   });
 }

@@ -12,6 +12,7 @@ import {
 } from "@concierge/core/session/verbs";
 import { sessionViewSchema } from "@concierge/core/session/view";
 import * as z from "zod/mini";
+import { record } from "../audited.ts";
 import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 import { formatNameCursor, pageOf, pageQuery, parseNameCursor } from "../paging.ts";
 
@@ -202,6 +203,8 @@ export function registerSessions(app: DocumentedRouter, deps: EndingDeps): void 
   });
 
   app.openapi(remove, async (c) => {
+    await getSession(deps, nameIn(c));
+    await record(deps, c, "session.delete", nameIn(c).sessionKey);
     await deleteSession(deps, nameIn(c));
     return c.body(null, 204);
   });

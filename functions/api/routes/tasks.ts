@@ -13,6 +13,7 @@ import {
 } from "@concierge/core";
 import type { Follow } from "@concierge/core/events/follow";
 import * as z from "zod/mini";
+import { record } from "../audited.ts";
 import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 import { pageOf, pageQuery, parseIdCursor, wholeNumber } from "../paging.ts";
 
@@ -27,6 +28,8 @@ const idempotencyHeaders = z.object({
   ),
 });
 
+const limitRefusals = ["task_limit", "queue_limit", "spend_limit"] as const;
+
 const startRoute = createRoute({
   ...common,
   method: "post",
@@ -40,7 +43,7 @@ const startRoute = createRoute({
   responses: {
     202: { ...json(taskViewSchema, "The task is queued"), headers: z.object({ location: z.string() }) },
   },
-  refuses: ["session_busy", "idempotency_conflict", "no_room"],
+  refuses: ["session_busy", "idempotency_conflict", "no_room", ...limitRefusals],
 });
 
 const listRoute = createRoute({
@@ -108,7 +111,18 @@ const continueRoute = createRoute({
   responses: {
     202: json(taskViewSchema, "The next turn is queued"),
   },
-  refuses: ["task_active", "session_busy", "turn_limit", "idempotency_conflict", "no_room"],
+  refuses: ["task_active", "session_busy", "turn_limit", "idempotency_conflict", "no_room", ...limitRefusals],
+});
+
+const deleteRoute = createRoute({
+  ...common,
+  method: "delete",
+  path: "/v1/tasks/{id}",
+  scope: "tasks:write",
+  summary: "Delete an ended task with its output, prompts and events",
+  request: { params },
+  responses: { 204: { description: "The task is gone" } },
+  refuses: ["task_active"],
 });
 
 const eventsRoute = createRoute({
@@ -132,7 +146,7 @@ const eventsRoute = createRoute({
     },
     204: { description: "The task has ended and the stream has no more events" },
   },
-  refuses: ["invalid_cursor"],
+  refuses: ["invalid_cursor", "stream_limit"],
 });
 
 const outputRoute = createRoute({
@@ -182,7 +196,11 @@ export function registerTasks(app: DocumentedRouter, deps: EndingDeps): void {
 
   app.openapi(stopRoute, async (c) => {
     const { stop } = await import("@concierge/core/task/stop");
-    const task = await stop(deps, c.get("caller").userId, c.req.valid("param").id);
+    const { userId } = c.get("caller");
+    const { id } = c.req.valid("param");
+    const { state, turn } = await getTask(deps, userId, id);
+    if (!isTerminal(state.status)) await record(deps, c, "task.stop", id, { turn: String(turn) });
+    const task = await stop(deps, userId, id);
     return c.json(await showTask(deps.store, task), isTerminal(task.state.status) ? 200 : 202);
   });
 
@@ -192,6 +210,16 @@ export function registerTasks(app: DocumentedRouter, deps: EndingDeps): void {
     const { continueTask } = await import("@concierge/core/task/continue");
     const task = await continueTask(deps, userId, c.req.valid("param").id, c.req.valid("json"), key);
     return c.json(await showTask(deps.store, task), 202);
+  });
+
+  app.openapi(deleteRoute, async (c) => {
+    const { userId } = c.get("caller");
+    const { id } = c.req.valid("param");
+    const task = await getTask(deps, userId, id);
+    const { deleteTask } = await import("@concierge/core/task/delete");
+    if (isTerminal(task.state.status)) await record(deps, c, "task.delete", id);
+    await deleteTask(deps, userId, id);
+    return c.body(null, 204);
   });
 
   let follow: Follow | undefined;

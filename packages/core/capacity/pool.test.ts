@@ -43,7 +43,7 @@ describe("the pool", () => {
   });
 
   it("at its cap releases the least recently used idle session", async () => {
-    use({ POOL_MAX_SANDBOXES: "2" });
+    use({ POOL_MAX_SANDBOXES: "2", POOL_MAX_PER_USER: "2" });
     const old = await running({ sessionKey: "old" });
     await end(old.token);
     api.advance(1000);
@@ -56,7 +56,7 @@ describe("the pool", () => {
   });
 
   it("answers 429 with Retry-After when all sandboxes are in use, and creates nothing", async () => {
-    use({ POOL_MAX_SANDBOXES: "2" });
+    use({ POOL_MAX_SANDBOXES: "2", POOL_MAX_PER_USER: "2" });
     const first = await running({ sessionKey: "a" });
     await running({ sessionKey: "b" });
     const refused = await post("/v1/tasks", { prompt: "x", sessionKey: "c" });

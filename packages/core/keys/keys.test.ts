@@ -21,7 +21,20 @@ describe("GET /v1/me", () => {
       keyId: id,
       scopes: ["tasks:read"],
       admin: false,
-      limits: { maxSandboxes: expect.any(Number), maxDurationMs: expect.any(Number), maxKeys: 50 },
+      limits: {
+        maxSandboxes: 25,
+        maxKeys: 50,
+        maxDurationMs: expect.any(Number),
+        maxInactivityMs: expect.any(Number),
+        maxCostUsd: null,
+        maxCostUsdPerDay: null,
+        maxConcurrentTasks: 200,
+        maxQueuedTasks: 100,
+        maxStreams: 100,
+        maxStreamsPerKey: 50,
+        requestsPerMinute: 2400,
+        requestsPerMinutePerKey: 1200,
+      },
     });
   });
 

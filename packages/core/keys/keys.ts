@@ -2,6 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Deps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { keysPerUserMax, keyUseEveryMs } from "../limits.ts";
+import { refuseDeleting } from "../users/deleting.ts";
 import { type Key, type Scope, scopes } from "./schema.ts";
 
 export interface Caller {
@@ -47,6 +48,7 @@ export async function createKey(deps: Deps, caller: Caller, request: KeyRequest)
   if (missing) throw missingScope(missing);
   if (expiresAt !== undefined && expiresAt <= deps.clock.now())
     throw new AppError("invalid_request", "`expiresAt` must be in the future.");
+  await refuseDeleting(deps, userId);
   await refuseTooMany(deps, userId);
   const granted = { admin: admin || wanted.includes("admin"), scopes: [...new Set(wanted)] };
   return await issue(deps, {
@@ -81,7 +83,7 @@ export async function revokeKey(deps: Deps, caller: Caller, id: string): Promise
 }
 
 /** A key of the caller, or any key for an admin. Another user's key is not found. */
-async function findKey({ store }: Deps, caller: Caller, id: string): Promise<Key> {
+export async function findKey({ store }: Deps, caller: Caller, id: string): Promise<Key> {
   const key = await store.getKey(id);
   if (!key || (key.userId !== caller.userId && !caller.admin))
     throw new AppError("not_found", "The key does not exist.");

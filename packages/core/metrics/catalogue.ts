@@ -63,6 +63,15 @@ export const catalogue = {
     says: "Turns that got a different sandbox than the session had",
     by: { name: "reason", values: reasons },
   },
+  limit_refused: {
+    unit: "Count",
+    says: "Requests refused because a user was at a limit",
+    by: {
+      name: "limit",
+      values: ["rate_limited", "task_limit", "queue_limit", "stream_limit", "spend_limit"],
+    },
+  },
+  webhook_delayed: { unit: "Count", says: "Webhooks that waited because their user had many under way" },
   room_refused: { unit: "Count", says: "Requests refused because all sandboxes were in use" },
   room_released: { unit: "Count", says: "Sandboxes released" },
   health_healthy: { unit: "Count", says: "Probes that found a healthy sandbox" },

@@ -65,6 +65,7 @@ const parts: readonly Part[] = [
   { share: 0.4, run: reapTasks },
   { share: 0.4, run: reapSessions },
   { share: 0.5, run: reapSandboxes },
+  { share: 0.3, run: resumeDeletions },
   { share: 1, run: reapPool },
 ];
 
@@ -114,6 +115,11 @@ async function reapTasks(pass: Pass): Promise<void> {
     // The index may be stale; the item decides.
     const task = await deps.store.getTask(id);
     if (task?.dueAt !== undefined && task.dueAt <= deps.clock.now()) await reapTask(pass, task, task.dueAt);
+    // It was deleted or has expired, and what belongs to it is still there. For a stale entry this does nothing.
+    if (!task) {
+      count(pass.report.tasks, "purge");
+      if (!pass.dryRun) await deps.store.purgeTask(id);
+    }
   });
 }
 
@@ -137,6 +143,15 @@ async function reapSessions(pass: Pass): Promise<void> {
     count(report.sessions, await reapSession(deps, where, { dryRun })),
   );
 }
+
+/** Asks a worker to go on with deletions of users whose message may be lost. Another message does no harm. */
+async function resumeDeletions({ deps, dryRun }: Pass): Promise<void> {
+  for (const { userId, at } of await deps.store.listDeletions())
+    if (!dryRun && deps.clock.now() - at >= deletionLateMs)
+      await deps.work.send({ kind: "forget", userId }, 0, userId);
+}
+
+const deletionLateMs = 60_000;
 
 /** How many pages of the provider's list one pass reads, so that its cost does not grow with the pool. */
 const pagesPerPass = 2;

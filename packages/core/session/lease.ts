@@ -51,6 +51,21 @@ export async function takeLease(
   }
 }
 
+/**
+ * Frees the session of a task that was deleted. A lease on a missing task counts for a grace period, because its starter
+ * may be about to write the task. This one will never be written, so its time is set back; otherwise the session would
+ * look busy.
+ */
+export async function freeLease(
+  { store }: Pick<Deps, "store">,
+  { userId, sessionKey }: { userId: string; sessionKey: string },
+  taskId: string,
+): Promise<void> {
+  const lease = (await store.getSession(userId, sessionKey))?.lease;
+  if (lease?.taskId === taskId)
+    await store.changeSession(userId, sessionKey, { lease }, { set: { lease: { ...lease, at: 0 } } });
+}
+
 /** A continued conversation usually held the session itself, and an ended turn cannot get it back. Saves one read. */
 async function holderOf({ store }: Deps, { taskId, turn }: Lease, known: Task | undefined) {
   const isKnown = known?.id === taskId && known.turn === turn && isTerminal(known.state.status);

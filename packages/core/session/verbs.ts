@@ -61,7 +61,7 @@ export async function requestSession(
   if (existing && health === "healthy") return { session: existing, health };
   if (!existing?.sandbox) await requireCapacity(deps, name, { patience: "request" });
   const session = existing && existing.deletedAt === undefined ? existing : await open(deps, name, existing);
-  await work.send({ kind: "prepare", userId, sessionKey });
+  await work.send({ kind: "prepare", userId, sessionKey }, 0, userId);
   return { session, health };
 }
 

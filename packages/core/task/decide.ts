@@ -86,6 +86,7 @@ export const causes = {
   inactivity: cause("failed", "inactivity_timeout", "The agent printed nothing for too long."),
   runnerLost: cause("failed", "agent_failed", "The runner ended without a report. It crashed or was killed."),
   budget: cause("failed", "budget_exceeded", "The task exceeded its budget."),
+  dayBudget: cause("failed", "budget_exceeded", "Your tasks exceeded your limit for one day."),
 } as const satisfies Record<string, EndCause>;
 
 /** What a timer or the reaper does with a turn. */

@@ -3,6 +3,7 @@ import { ProviderError } from "../errors.ts";
 import { terminateRetryMs } from "../limits.ts";
 import { countStopBegun, countStopProven } from "../metrics/count.ts";
 import type { TaskGuard } from "../ports.ts";
+import { countSpend } from "../users/spend.ts";
 import { maskTexts, turnSecrets } from "./accept-output.ts";
 import {
   decideEnd,
@@ -147,6 +148,7 @@ export async function reportEnd(
     return action === "continue" ? "wait" : action;
   }
 
+  await countSpend(deps, task, outcome.item).catch(() => false);
   // The runner says it killed its agent. That is not proof.
   if ("outcome" in verdict) {
     countStopBegun(deps, outcome.item, verdict);

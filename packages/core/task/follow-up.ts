@@ -8,6 +8,7 @@ import { markIdle } from "../session/idle.ts";
 import { hasLease } from "../session/lease.ts";
 import { usageOf } from "../usage/decide.ts";
 import { addUsage } from "../usage/usage.ts";
+import { dismissTurn } from "../users/holds.ts";
 import { announce } from "../webhook/deliver.ts";
 import { when } from "./guards.ts";
 import { closeNetwork } from "./network.ts";
@@ -41,7 +42,7 @@ export function shortened({ code, detail }: TaskError): TaskError {
 export async function requestFollowUp(deps: Deps, task: Task): Promise<void> {
   countTurnEnd(deps, task);
   const { id: taskId, turn } = task;
-  const asked = deps.work.send({ kind: "ended", taskId, turn });
+  const asked = deps.work.send({ kind: "ended", taskId, turn }, 0, task.userId);
   await Promise.allSettled([markIdle(deps, task), asked]);
 }
 
@@ -57,7 +58,11 @@ export async function followUp(deps: SandboxDeps, task: Task): Promise<void> {
   await Promise.all([
     markIdle(deps, task),
     announce(deps, task),
-    sandbox && !keepAlive && work.send({ kind: "release", userId, sessionKey, epoch: sandbox.epoch }),
+    sandbox &&
+      !keepAlive &&
+      work.send({ kind: "release", userId, sessionKey, epoch: sandbox.epoch }, 0, userId),
+    // Best effort: at the limit, the next start looks for turns that have ended.
+    dismissTurn(deps, userId, { taskId: id, turn }).catch(() => {}),
   ]);
   if (task.networkOpen) await closeLate(deps, task);
   const mark = { set: { countedTurn: turn }, remove: ["dueAt", "reaped", "networkOpen"] } as const;

@@ -2,6 +2,7 @@ import type { Deps, SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import type { OutputBatch } from "../events/schema.ts";
 import { countTold } from "../metrics/count.ts";
+import { countSpend } from "../users/spend.ts";
 import { fitChunks, maskChunks, turnSecrets } from "./accept-output.ts";
 import { causes, decideRunnerAction, isNewSign, type RunnerAction, signOfLife } from "./decide.ts";
 import { beginStopping } from "./end.ts";
@@ -47,7 +48,7 @@ export async function takeOutput(
     ...leftoversNotice(task, report, now),
   });
   if (!outcome.won) return await answer(deps, outcome.item, turn);
-  return await withinBudget(deps, outcome.item);
+  return await withinBudget(deps, outcome.item, task);
 }
 
 /**
@@ -73,15 +74,23 @@ export async function takeBeat(
   const change = { ...(set && { set }), ...notice };
   const task = isNews ? (await store.changeTask(taskId, when.running(turn), change)).item : known;
   const action = decideRunnerAction(task, turn);
-  return action === "continue" && task ? await withinBudget(deps, task) : await answer(deps, task, turn);
+  return action === "continue" && task
+    ? await withinBudget(deps, task, known)
+    : await answer(deps, task, turn);
 }
 
-/** One budget covers all turns of a task. Over it the runner kills its agent, and the timer finds the proof. */
-async function withinBudget(deps: Deps, task: Task): Promise<RunnerAction> {
+/**
+ * One budget covers all turns of a task, another all tasks of a user's day. Over either the runner kills its agent, and
+ * the timer finds the proof.
+ */
+async function withinBudget(deps: Deps, task: Task, before: Task | undefined): Promise<RunnerAction> {
   const { maxCostUsd } = task.limits;
   const costUsd = (task.usage?.costUsd ?? 0) + (task.pastUsage?.costUsd ?? 0);
-  if (maxCostUsd === undefined || costUsd <= maxCostUsd || task.state.status !== "running") return "continue";
-  const { task: stopping } = await beginStopping(deps, task, causes.budget, "runner");
+  const isDayOver = await countSpend(deps, before, task);
+  const isOver = maxCostUsd !== undefined && costUsd > maxCostUsd;
+  if (!(isOver || isDayOver) || task.state.status !== "running") return "continue";
+  const cause = isOver ? causes.budget : causes.dayBudget;
+  const { task: stopping } = await beginStopping(deps, task, cause, "runner");
   await deps.timers.arm({ kind: "terminate", taskId: task.id, turn: task.turn }, 0);
   return await answer(deps, stopping, task.turn);
 }

@@ -115,7 +115,7 @@ async function claim(
     case "mine":
       return claimed.item && { task: claimed.item, isFirst: true };
     case "wait":
-      await work.send({ kind: "provision", taskId, turn }, verdict.ms);
+      await work.send({ kind: "provision", taskId, turn }, verdict.ms, claimed.item?.userId);
       return undefined;
     case "take over": {
       // A retry adds no phase: a turn that waits for hours would grow its item without bound.
@@ -201,7 +201,7 @@ async function recover(
       ...(acquired && { maybeLaunched: true }),
     },
   });
-  await work.send({ kind: "provision", taskId, turn, attempt: attempt + 1 }, delayMs);
+  await work.send({ kind: "provision", taskId, turn, attempt: attempt + 1 }, delayMs, task.userId);
 }
 
 function describe(error: ProviderError | CapacityError, delayMs: number): string {

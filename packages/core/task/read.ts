@@ -6,8 +6,12 @@ const pollMs = 100;
 
 export async function getTask({ store }: Deps, userId: string, id: string): Promise<Task> {
   const task = await store.getTask(id);
-  if (task?.userId !== userId) throw new AppError("not_found", "The task does not exist.");
+  if (task?.userId !== userId) throw noSuchTask();
   return task;
+}
+
+export function noSuchTask(): AppError {
+  return new AppError("not_found", "The task does not exist.");
 }
 
 /** Waits until the turn has ended or the time is over. */

@@ -207,6 +207,8 @@ export const taskSchema = z.lazy(() =>
      * Names the request that made this turn. Its prompt is stored under it, and a retry recognises its own turn by it.
      */
     turnKey: z.optional(wordOf(64)),
+    /** The idempotency key of its start, so that both are deleted together. */
+    startKey: z.optional(wordOf(128)),
     keepAlive: z.boolean(),
     limits: limitsSchema,
     metadata: bounded(z.record(textOf(metadataKeyMaxLength), textOf(metadataValueMaxLength)), {

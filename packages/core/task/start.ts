@@ -1,9 +1,11 @@
 import type { SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { checkHost } from "../hosts.ts";
-import { taskRetentionMs } from "../limits.ts";
 import type { GitCredential } from "../ports.ts";
 import { takeLease } from "../session/lease.ts";
+import { withAdmission } from "../users/holds.ts";
+import { limitsOf, underCeilings } from "../users/limits.ts";
+import { requireSpendLeft } from "../users/spend.ts";
 import { queuedDueAt } from "./decide.ts";
 import { plannedBefore } from "./idempotency.ts";
 import { inlinePrompt, storePrompt } from "./prompt.ts";
@@ -12,8 +14,8 @@ import type { Limits, Repo, Task } from "./schema.ts";
 import { sealSecrets } from "./secrets.ts";
 
 /**
- * Starts a task. Order: lease, prompt, task, work message. A crash after the lease leaves a lease on a missing task,
- * which is free after a grace period. A crash after the task is found through its `dueAt`.
+ * Starts a task. Order: hold on the user's limit, lease, prompt, task, work message. A crash after the lease leaves a hold and a lease on a
+ * missing task, which are free after a grace period. A crash after the task is found through its `dueAt`.
  */
 export async function start(
   deps: SealingDeps,
@@ -23,7 +25,8 @@ export async function start(
 ): Promise<Task> {
   if (request.repo) checkHost(request.repo.url, "repo.url", deps.config.allowPrivateHosts);
   if (request.webhook) checkHost(request.webhook.url, "webhook.url", deps.config.allowPrivateHosts);
-  const limits = limitsFrom(request.limits, deps.config);
+  const ceilings = await limitsOf(deps, userId);
+  const limits = limitsFrom(request.limits, underCeilings(request.limits, deps.config, ceilings));
   const planned = deps.ids.task();
   const taskId = idempotencyKey
     ? await plannedBefore(deps, `${userId}#start#${idempotencyKey}`, request, planned)
@@ -34,18 +37,23 @@ export async function start(
   if (existing) {
     // The first try may have died before it sent the message. Sending it twice is harmless.
     if (existing.state.status === "queued")
-      await deps.work.send({ kind: "provision", taskId, turn: existing.turn });
+      await deps.work.send({ kind: "provision", taskId, turn: existing.turn }, 0, userId);
     return existing;
   }
 
-  const task = newTask(deps, userId, taskId, sessionKey, request, limits);
-  await takeLease(deps, { userId, sessionKey }, { taskId, turn: 1, until: task.deadlineAt });
-  await storePrompt(deps.store, task, request.prompt);
-  const outcome = await deps.store.createTask(task);
-  if (!outcome.item) throw new AppError("internal", "The task could not be stored.");
-  if (outcome.won) deps.metrics.count("turn_queued", 1, { verb: "start" });
-  await deps.work.send({ kind: "provision", taskId, turn: 1 });
-  return outcome.item;
+  await requireSpendLeft(deps, userId, ceilings);
+  const task = newTask(deps, userId, taskId, sessionKey, request, limits, idempotencyKey);
+  const stored = await withAdmission(deps, task, ceilings, async () => {
+    await takeLease(deps, { userId, sessionKey }, { taskId, turn: 1, until: task.deadlineAt });
+    await storePrompt(deps.store, task, request.prompt);
+    const outcome = await deps.store.createTask(task);
+    if (!outcome.item)
+      throw new AppError("idempotency_conflict", "The task of this idempotency key is being deleted.");
+    if (outcome.won) deps.metrics.count("turn_queued", 1, { verb: "start" });
+    return outcome.item;
+  });
+  await deps.work.send({ kind: "provision", taskId, turn: 1 }, 0, userId);
+  return stored;
 }
 
 function newTask(
@@ -55,6 +63,7 @@ function newTask(
   sessionKey: string,
   request: StartRequest,
   limits: Limits,
+  startKey: string | undefined,
 ): Task {
   const { config, clock, sealer } = deps;
   const now = clock.now();
@@ -64,6 +73,7 @@ function newTask(
     sessionKey,
     agent: request.agent ?? config.defaultAgent,
     ...inlinePrompt(request.prompt),
+    ...(startKey !== undefined && { startKey }),
     keepAlive: request.keepAlive ?? true,
     limits,
     metadata: request.metadata ?? {},
@@ -83,7 +93,7 @@ function newTask(
     phaseCount: 1,
     notices: [],
     dueAt: queuedDueAt(now, now + limits.maxDurationMs),
-    expiresAt: now + taskRetentionMs,
+    expiresAt: now + config.taskRetentionMs,
   };
 }
 

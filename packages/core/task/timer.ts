@@ -28,7 +28,7 @@ export async function act(deps: EndingDeps, task: Task, action: DueAction, by: A
     case "again":
       return;
     case "provision":
-      return await deps.work.send({ kind: "provision", taskId: task.id, turn: task.turn });
+      return await deps.work.send({ kind: "provision", taskId: task.id, turn: task.turn }, 0, task.userId);
     case "ask":
       return await askBeforeEnding(deps, task, by);
     case "end":

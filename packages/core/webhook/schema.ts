@@ -22,3 +22,9 @@ export const webhookEventSchema = z
   .register(z.globalRegistry, { id: "WebhookEvent" });
 
 export type WebhookEvent = z.infer<typeof webhookEventSchema>;
+
+/** How often a user's webhook secret was replaced, and until when the one before is also used. */
+export interface WebhookSecretState {
+  version: number;
+  previousUntil: number;
+}

@@ -17,21 +17,21 @@ const keepAliveTimeout = 75_000;
 
 export interface HttpFront {
   url: string;
-  /** Requests wait until this is called. */
-  serve(pool: FunctionPool): void;
+  /** Requests wait until this is called with the function of each path. */
+  serve(poolOf: (path: string) => FunctionPool): void;
   close(): Promise<void>;
 }
 
 export async function startHttpFront(port: number, log: (line: string) => void): Promise<HttpFront> {
-  const pool = Promise.withResolvers<FunctionPool>();
+  const pools = Promise.withResolvers<(path: string) => FunctionPool>();
   const server = createServer({ requestTimeout: 0, keepAliveTimeout }, (request, response) => {
-    void handle(request, response, pool.promise, log);
+    void handle(request, response, pools.promise, log);
   });
   server.listen(port, "127.0.0.1");
   await once(server, "listening");
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    serve: pool.resolve,
+    serve: pools.resolve,
     async close() {
       if (!server.listening) return;
       const closed = once(server, "close");
@@ -45,7 +45,7 @@ export async function startHttpFront(port: number, log: (line: string) => void):
 async function handle(
   request: IncomingMessage,
   response: ServerResponse,
-  pool: Promise<FunctionPool>,
+  poolOf: Promise<(path: string) => FunctionPool>,
   log: (line: string) => void,
 ): Promise<void> {
   try {
@@ -53,7 +53,7 @@ async function handle(
     const body = await readBody(request);
     const event = body && JSON.stringify(createHttpEvent(request, body, new Date()));
     if (!event || Buffer.byteLength(event) > maxEventBytes) return refuseLarge(request, response);
-    await (await pool).invoke(event, (answer) => sendResponse(answer, response));
+    await (await poolOf)(request.url ?? "/").invoke(event, (answer) => sendResponse(answer, response));
   } catch (error) {
     if (request.destroyed && !request.complete) return;
     log(String(error));

@@ -70,3 +70,19 @@ test("the host may do everything, an unknown caller nothing", () => {
     });
   }
 });
+
+test("an entry of the audit log can be added, but not changed or deleted", () => {
+  const actions = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"];
+  const all = createPrincipals(fixtureTopology({ Api: { ...http, grants: [{ on: "Table", actions }] } }));
+  const may = (operation: string, pk: string) =>
+    authorize(all.principals, all.functions.Api?.accessKeyId ?? "", `DynamoDB_20120810.${operation}`, {
+      TableName: table,
+      Key: { pk: { S: pk } },
+    }).allowed;
+  expect(["PutItem", "UpdateItem", "DeleteItem"].map((one) => may(one, "AUDIT#2026-11-01"))).toEqual([
+    true,
+    false,
+    false,
+  ]);
+  expect(["UpdateItem", "DeleteItem"].map((one) => may(one, "TASK#1"))).toEqual([true, true]);
+});

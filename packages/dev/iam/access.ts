@@ -3,7 +3,7 @@
  * identified by their access key id, which is random and known only to them.
  */
 import { randomBytes } from "node:crypto";
-import type { Grant, Topology } from "../../../infra/topology.ts";
+import { appendOnly, type Grant, type Topology } from "../../../infra/topology.ts";
 import { accountId, arn, type Credentials, physicalName } from "../stack/aws.ts";
 
 export interface Principal {
@@ -54,10 +54,19 @@ export function authorize(
   const { name, allowed } = principal;
   if (allowed === "all") return { allowed: true, principal: name };
   const call = readCall(target, body);
-  if (allowed[call.resource]?.includes(call.action)) return { allowed: true, principal: name, call };
+  if (allowed[call.resource]?.includes(call.action) && !isDenied(call, body))
+    return { allowed: true, principal: name, call };
   const user = arn("sts", `assumed-role/${physicalName(name)}`, "");
   const message = `User: ${user} is not authorized to perform: ${call.action} on resource: ${call.resource} because no identity-based policy allows the ${call.action} action`;
   return { allowed: false, type: "AccessDeniedException", message };
+}
+
+/** Entries that may be added but not changed, even with a grant on the table. */
+function isDenied({ action, resource }: Call, { Key }: Readonly<Record<string, unknown>>): boolean {
+  if (resource !== arn("dynamodb", `table/${physicalName(appendOnly.table)}`)) return false;
+  const partition = String((Key as { pk?: { S?: string } } | undefined)?.pk?.S);
+  const denied: readonly string[] = appendOnly.actions;
+  return denied.includes(action) && partition.startsWith(appendOnly.partitions.replace(/\*$/, ""));
 }
 
 /** Operations on one table or index. No function is granted any other. */

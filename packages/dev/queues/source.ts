@@ -14,12 +14,19 @@ import type { QueueSource } from "../../../infra/topology.ts";
 import type { FunctionPool } from "../lambda/function-pool.ts";
 import { arn, awsRegion, type Credentials, clientConfig, physicalName } from "../stack/aws.ts";
 import { failedMessages } from "./batch-response.ts";
+import { createFairBuffer, type Grouped } from "./fair.ts";
 import { queueUrl } from "./queues.ts";
 
 /** SQS's limit for one receive. */
 const maxReceivedMessages = 10;
 const longPollSeconds = 20;
 const retryReceiveMs = 500;
+/** How many messages are received ahead of free invocations. */
+const buffered = 500;
+
+interface Received extends Grouped {
+  message: Message;
+}
 
 export interface SqsAccess {
   endpoint: string;
@@ -44,6 +51,7 @@ export function startQueueSource({ source, pool, sqs, retryDelayMs, log }: Queue
   const QueueUrl = queueUrl(sqs.endpoint, source.queue);
   const stopping = new AbortController();
   const batches = new Set<Promise<void>>();
+  const buffer = createFairBuffer<Received>();
   const finished = poll();
 
   return {
@@ -69,7 +77,7 @@ export function startQueueSource({ source, pool, sqs, retryDelayMs, log }: Queue
         // Each receive counts towards the dead-letter queue. Do not receive without a process to invoke.
         await pool.whenReady();
         await receive();
-        if (batches.size >= source.maxConcurrency) await Promise.race(batches);
+        if (batches.size >= source.maxConcurrency && buffer.size >= buffered) await Promise.race(batches);
       } catch (error) {
         if (stopping.signal.aborted) return;
         log(`${source.queue}: ${String(error)}`);
@@ -78,20 +86,35 @@ export function startQueueSource({ source, pool, sqs, retryDelayMs, log }: Queue
     }
   }
 
+  /**
+   * Receives ahead of what can be handled, to choose fairly between users: SQS's fair queues do the same on AWS. If the
+   * stack ends meanwhile, the messages in the buffer become visible again after their visibility timeout.
+   */
   async function receive(): Promise<void> {
-    const free = source.maxConcurrency - batches.size;
     const command = new ReceiveMessageCommand({
       QueueUrl,
-      MaxNumberOfMessages: Math.min(free * source.batchSize, maxReceivedMessages),
+      MaxNumberOfMessages: maxReceivedMessages,
       WaitTimeSeconds: longPollSeconds,
       MessageAttributeNames: ["All"],
       MessageSystemAttributeNames: ["All"],
     });
     const { Messages = [] } = await client.send(command, { abortSignal: stopping.signal });
-    for (let at = 0; at < Messages.length; at += source.batchSize) {
-      const batch = deliver(Messages.slice(at, at + source.batchSize));
+    for (const message of Messages) buffer.add({ message, group: groupOf(message) });
+    dispatch();
+  }
+
+  /** Starts as many invocations as are free. */
+  function dispatch(): void {
+    while (!stopping.signal.aborted && batches.size < source.maxConcurrency) {
+      const taken = buffer.take(source.batchSize);
+      if (taken.length === 0) return;
+      const batch = deliver(taken.map(({ message }) => message));
       batches.add(batch);
-      void batch.finally(() => batches.delete(batch));
+      void batch.finally(() => {
+        batches.delete(batch);
+        buffer.done(taken);
+        dispatch();
+      });
     }
   }
 
@@ -130,6 +153,11 @@ export function startQueueSource({ source, pool, sqs, retryDelayMs, log }: Queue
     const Entries = entries(messages).map((entry) => ({ ...entry, VisibilityTimeout }));
     await asHost.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
   }
+}
+
+/** The engine does not keep the group of a standard queue's message, so senders name the user in an attribute too. */
+function groupOf({ Attributes, MessageAttributes }: Message): string {
+  return Attributes?.MessageGroupId ?? MessageAttributes?.userId?.StringValue ?? "";
 }
 
 function entries(messages: Message[]) {

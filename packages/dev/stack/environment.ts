@@ -64,6 +64,9 @@ export function withDefaults(env: Environment, url: string, sandbox: LocalProvid
     CONCIERGE_ADMIN_USER_ID: "dev",
     CONCIERGE_ALLOW_PRIVATE_HOSTS: "true",
     CONCIERGE_URL: url,
+    // One developer's tools and tests poll far more often than users do.
+    USER_REQUESTS_PER_MINUTE: "1000000",
+    USER_REQUESTS_PER_MINUTE_PER_KEY: "1000000",
     ...set,
     ...(sandbox && {
       // The shell's CONCIERGE_URL may name another Concierge. Local sandboxes must call this one.

@@ -146,7 +146,7 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
   const context = { topology, variables, secrets, endpoints, credentials: functions };
   const pools = startFunctions(code, context, join(dataDir, "cache"), options, log);
   scope.add(() => stopAll(pools));
-  front.serve(httpPool(topology, pools));
+  front.serve(routeTo(topology, pools));
   await Promise.all(pools.map((pool) => pool.started));
   await untilOk(new URL(readyPath, front.url));
   if (!mayShare) {
@@ -191,7 +191,7 @@ function startFunctions(
       env: functionEnvironment(one, context),
       cacheDir,
       runtime,
-      processes: one.definition.http ? apiProcesses : 1,
+      processes: one.definition.http && one.definition.path === undefined ? apiProcesses : 1,
       log,
     }),
   );
@@ -221,10 +221,14 @@ function withVisibility(topology: Topology, overrides: Readonly<Record<string, n
   return { ...topology, queues: Object.fromEntries(queues) };
 }
 
-function httpPool(topology: Topology, pools: FunctionPool[]): FunctionPool {
-  const pool = pools.find(({ name }) => topology.functions[name]?.http);
-  if (!pool) throw new Error("no function of the topology serves HTTP");
-  return pool;
+/** Stands in for CloudFront: the function whose path the request's path, as it was sent, starts with. */
+function routeTo(topology: Topology, pools: FunctionPool[]): (path: string) => FunctionPool {
+  const served = pools.filter(({ name }) => topology.functions[name]?.http);
+  const pathOf = ({ name }: FunctionPool) => topology.functions[name]?.path;
+  const [main] = served.filter((pool) => pathOf(pool) === undefined);
+  if (!main) throw new Error("no function of the topology serves HTTP");
+  const routed = served.filter((pool) => pool !== main);
+  return (path) => routed.find((pool) => path.startsWith(`${pathOf(pool)}/`)) ?? main;
 }
 
 function queueUrls(topology: Topology, endpoint: string): Record<string, string> {

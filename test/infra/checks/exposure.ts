@@ -1,18 +1,34 @@
 import { firewallRules, keepAuthorization } from "../../../infra/edge.ts";
-import { all, arnOf, type Check, differs, find, list, nameOf, type Program, read } from "../resources.ts";
+import { type FunctionDefinition, topology } from "../../../infra/topology.ts";
+import {
+  all,
+  arnOf,
+  type Check,
+  differs,
+  find,
+  list,
+  nameOf,
+  type Program,
+  read,
+  setDiffers,
+} from "../resources.ts";
 
-/** Only the api is reachable from outside, by its URL, and it streams. */
+/** Only the api and the runners' api are reachable from outside, by their URLs, and they stream. */
 export const url: Check = (program) => {
   const urls = all(program, "functionUrl");
-  const own = find(program, "functionUrl", "ApiUrl");
   return [
-    ...differs(
+    ...setDiffers(
       "the functions with a URL",
-      urls.map((one) => read(one, "functionName")),
-      [api(program)],
+      urls.map((one) => String(read(one, "functionName"))),
+      served.map((name) => functionNamed(program, name)),
     ),
-    ...differs("the api's invoke mode", read(own, "invokeMode"), "RESPONSE_STREAM"),
-    ...differs("the api's CORS", read(own, "cors"), undefined),
+    ...served.flatMap((name) => {
+      const own = find(program, "functionUrl", `${name}Url`);
+      return [
+        ...differs(`${name}'s invoke mode`, read(own, "invokeMode"), "RESPONSE_STREAM"),
+        ...differs(`${name}'s CORS`, read(own, "cors"), undefined),
+      ];
+    }),
   ];
 };
 
@@ -24,13 +40,17 @@ export const invokers: Check = (program) => {
     : ["*", undefined];
   const given = all(program, "permission");
   return [
-    ...differs(
-      "the api's authorization",
-      read(find(program, "functionUrl", "ApiUrl"), "authorizationType"),
-      isProduction ? "AWS_IAM" : "NONE",
+    ...served.flatMap((name) =>
+      differs(
+        `${name}'s authorization`,
+        read(find(program, "functionUrl", `${name}Url`), "authorizationType"),
+        isProduction ? "AWS_IAM" : "NONE",
+      ),
     ),
     ...given.flatMap((permission) => [
-      ...differs(`${permission.name}'s function`, read(permission, "function"), api(program)),
+      ...(served.some((name) => functionNamed(program, name) === read(permission, "function"))
+        ? []
+        : [`${permission.name} is for ${read(permission, "function")}, which nobody may invoke`]),
       ...differs(`${permission.name}'s principal`, read(permission, "principal"), principal),
       ...differs(`${permission.name}'s source`, read(permission, "sourceArn"), sourceArn),
       ...(read(permission, "action") === "lambda:InvokeFunction"
@@ -64,10 +84,20 @@ export const router: Check = (program) => {
     )
       ? []
       : ["the router's signature takes the place of the caller's key"]),
+    ...definitions
+      .filter(([, { http }]) => http)
+      .flatMap(([name, { path = "" }]) => {
+        const update = program.resources.find((one) => one.name.startsWith(`${name}RoutesUpdate`));
+        // `<kind>,<namespace>,<host>,<path>`
+        return differs(`${name}'s path at the router`, String(read(update, "entry")).split(",")[3], path);
+      }),
     ...differs("the firewall's rules", list(read(waf, "rules")), firewallRules),
   ];
 };
 
-function api(program: Program): string {
-  return nameOf(find(program, "function", "ApiFunction"));
+const definitions: [string, FunctionDefinition][] = Object.entries(topology.functions);
+const served = definitions.filter(([, { http }]) => http).map(([name]) => name);
+
+function functionNamed(program: Program, name: string): string {
+  return nameOf(find(program, "function", `${name}Function`));
 }

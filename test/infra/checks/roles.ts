@@ -1,4 +1,10 @@
-import { type FunctionDefinition, logStreams, topology, wildcards } from "../../../infra/topology.ts";
+import {
+  appendOnly,
+  type FunctionDefinition,
+  logStreams,
+  topology,
+  wildcards,
+} from "../../../infra/topology.ts";
 import { account } from "../mocks.ts";
 import type { Resource } from "../program.ts";
 import {
@@ -75,7 +81,9 @@ export const stars: Check = (program) =>
       const isExplained = wildcards.some(
         (wildcard) => wildcard.actions.includes(action) && wildcard.resource.test(resource),
       );
-      return pair.includes("*") && !isExplained ? [`${role.name} may ${pair}, and nobody says why`] : [];
+      return pair.includes("*") && !isExplained && !pair.startsWith("Deny ")
+        ? [`${role.name} may ${pair}, and nobody says why`]
+        : [];
     }),
   );
 
@@ -86,6 +94,9 @@ function rolesOf(program: Program): Map<string, string[]> {
     [
       ...grants.flatMap(({ on, actions }) =>
         actions.map((action) => `${action} on ${grantedArn(program, on)}`),
+      ),
+      ...appendOnly.actions.map(
+        (action) => `Deny ${action} on ${grantedArn(program, appendOnly.table)} if ${appendOnly.partitions}`,
       ),
       ...logStreams.actions.map((action) => `${action} on ${logsOf(program, name)}:*`),
     ],
@@ -106,13 +117,24 @@ function logsOf(program: Program, name: string): string {
 }
 
 function pairs(policy: Statement[]): string[] {
-  return policy.flatMap(({ Effect, Action, Resource = ["(no resource)"] }) =>
+  return policy.flatMap(({ Effect, Action, Resource = ["(no resource)"], Condition }) =>
     [Action]
       .flat()
       .flatMap((action) =>
-        Resource.map((resource) => `${Effect === "Allow" ? "" : `${Effect} `}${action} on ${resource}`),
+        Resource.map(
+          (resource) =>
+            `${Effect === "Allow" ? "" : `${Effect} `}${action} on ${resource}${ifOnly(Condition)}`,
+        ),
       ),
   );
+}
+
+/** A condition other than the one on append-only items is shown as it is. */
+function ifOnly(condition: unknown): string {
+  if (condition === undefined) return "";
+  const wanted = { "ForAnyValue:StringLike": { "dynamodb:LeadingKeys": [appendOnly.partitions] } };
+  const text = JSON.stringify(condition);
+  return text === JSON.stringify(wanted) ? ` if ${appendOnly.partitions}` : ` if ${text}`;
 }
 
 function servicesOf(role: string): string[] {

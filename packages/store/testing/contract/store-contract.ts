@@ -5,6 +5,7 @@ import { otherContract } from "./others.ts";
 import { recordContract } from "./records.ts";
 import { sessionContract } from "./session.ts";
 import { taskContract } from "./task.ts";
+import { userContract } from "./users.ts";
 
 /** The promises of every store, tested on each engine: memory, dynalite, DynamoDB Local. */
 export function storeContract(name: string, open: () => Promise<OpenStore>): void {
@@ -24,5 +25,6 @@ export function storeContract(name: string, open: () => Promise<OpenStore>): voi
     recordContract(on);
     sessionContract(on);
     otherContract(on);
+    userContract(on);
   });
 }
