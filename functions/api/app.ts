@@ -30,7 +30,7 @@ const groups: readonly Group[] = [
     load: async () => (await import("./routes/admin.ts")).registerAdmin,
   },
   {
-    prefixes: ["/v1/pool", "/v1/costs", "/v1/snapshot"],
+    prefixes: ["/v1/pool", "/v1/costs", "/v1/metrics", "/v1/snapshot"],
     load: async () => (await import("./routes/pool.ts")).registerPool,
   },
 ];
@@ -41,8 +41,8 @@ export function createApp(deps: EndingDeps, adminKey: string, pages: DocsFiles):
   const app = new Hono<Env>();
   app.onError(answerError);
   app.all("*", async (c) => {
-    const group =
-      groups.find(({ prefixes }) => prefixes.some((prefix) => c.req.path.startsWith(prefix))) ?? docs;
+    const path = `${c.req.path}/`;
+    const group = groups.find(({ prefixes }) => prefixes.some((one) => path.startsWith(`${one}/`))) ?? docs;
     return await (await routerOf(group)).fetch(c.req.raw, c.env);
   });
   return app;

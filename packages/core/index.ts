@@ -43,6 +43,7 @@ export { type Key, keySchema, type Scope, scopes } from "./keys/schema.ts";
 export * as limits from "./limits.ts";
 export { catalogue, type MetricDefinition } from "./metrics/catalogue.ts";
 export { metricNamespace, serviceOf } from "./metrics/naming.ts";
+export { type HourCounters, metricsSchema, windows } from "./metrics/schema.ts";
 export { type Measure, type SuccessMetric, successMetrics, type Term } from "./metrics/targets.ts";
 export type * from "./ports.ts";
 export { timerKinds } from "./ports.ts";
