@@ -5,6 +5,7 @@ import { configDefaults, defineConfig } from "vitest/config";
 const needIsolation = [
   "test/e2e/**",
   "test/client/{client,cli,cli-setup,terminal,examples}.test.ts",
+  "test/mcp/**",
   "test/security/**",
   "test/smoke/**",
   "packages/sessions/processes.test.ts",
@@ -31,14 +32,14 @@ const longSuites = [
 const long = process.env.LONG;
 
 /** Suites that run the whole stack on the functions' bundles. */
-const onBundles = ["test/{e2e,security,smoke}/**/*.test.ts"];
+const onBundles = ["test/{e2e,mcp,security,smoke}/**/*.test.ts"];
 const sources = ["{packages,functions,infra,test}/**/*.test.ts"];
 const exclude = [
   ...configDefaults.exclude,
   ...(canIsolate() ? [] : withoutIsolation()),
   ...(long === undefined ? longSuites : []),
 ];
-const isStack = (suite: string) => /^test\/(e2e|security|smoke)\//.test(suite);
+const isStack = (suite: string) => /^test\/(e2e|mcp|security|smoke)\//.test(suite);
 const included = {
   sources: long === "only" ? longSuites.filter((suite) => !isStack(suite)) : sources,
   bundles: long === "only" ? longSuites.filter(isStack) : onBundles,

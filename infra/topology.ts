@@ -253,7 +253,13 @@ export const topology = {
       timeoutMs: 15 * minute,
       memoryMb: 512,
       http: "stream",
-      environment: [...common, ...provider, "CONCIERGE_DEFAULT_AGENT", "CONCIERGE_ADMIN_USER_ID"],
+      environment: [
+        ...common,
+        ...provider,
+        "CONCIERGE_DEFAULT_AGENT",
+        "CONCIERGE_ADMIN_USER_ID",
+        "CONCIERGE_ALLOWED_ORIGINS",
+      ],
       secrets: ["AdminApiKey", "SealingKey"],
       files: {
         SWAGGER_UI_CSS_FILE: "swagger-ui-dist/swagger-ui.css",

@@ -29,6 +29,7 @@ const groups: readonly Group[] = [
     prefixes: ["/v1/flags", "/v1/reap"],
     load: async () => (await import("./routes/admin.ts")).registerAdmin,
   },
+  { prefixes: ["/mcp"], load: async () => (await import("./routes/mcp.ts")).registerMcp },
   {
     prefixes: ["/v1/pool", "/v1/costs", "/v1/metrics", "/v1/snapshot"],
     load: async () => (await import("./routes/pool.ts")).registerPool,
@@ -41,11 +42,18 @@ export function createApp(deps: EndingDeps, adminKey: string, pages: DocsFiles):
   const app = new Hono<Env>();
   app.onError(answerError);
   app.all("*", async (c) => {
-    const path = `${c.req.path}/`;
-    const group = groups.find(({ prefixes }) => prefixes.some((one) => path.startsWith(`${one}/`))) ?? docs;
-    return await (await routerOf(group)).fetch(c.req.raw, c.env);
+    const answer = async () => await (await routerOf(groupOf(c.req.path))).fetch(c.req.raw, c.env);
+    const origin = c.req.header("origin");
+    if (origin === undefined) return await answer();
+    const { allowOrigin } = await import("./origins.ts");
+    return await allowOrigin(deps.config, origin, c.req.raw, answer);
   });
   return app;
+
+  function groupOf(requested: string): Group {
+    const path = `${requested}/`;
+    return groups.find(({ prefixes }) => prefixes.some((one) => path.startsWith(`${one}/`))) ?? docs;
+  }
 
   function routerOf(group: Group): Promise<DocumentedRouter> {
     const router = routers.get(group) ?? load(group);
@@ -85,8 +93,10 @@ function createRouter(deps: EndingDeps, adminKey: string): DocumentedRouter {
     }),
   );
   router.use("/v1/runner/*", requireToken(deps), learnTurn);
-  router.use("/v1/*", requireKey(deps, adminKey));
-  router.use("/v1/*", bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }));
+  for (const path of ["/v1/*", "/mcp"]) {
+    router.use(path, requireKey(deps, adminKey));
+    router.use(path, bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }));
+  }
   return router;
 }
 

@@ -34,6 +34,7 @@ export {
   eventSchema,
   type OutputBatch,
   type ProgressRecord,
+  type TaskEvent,
 } from "./events/schema.ts";
 export { allFlags, createFlagReader, type FlagReader, isOnFor, putFlags, withFlags } from "./flags/flags.ts";
 export { type AllFlags, allFlagsSchema, type Flags, flagNames, flagsRequestSchema } from "./flags/schema.ts";

@@ -15,8 +15,8 @@ export const identify = requestId({
 /** Time limit of a request. Clients retry if they wait longer, and CloudFront gives up after 60 s. */
 const requestMs = 25_000;
 
-/** Limited only by the function: a user's command has its own timeout, and a reaper pass limits itself. */
-const longRequests = /^\/v1\/(sessions\/[^/]+\/exec|reap)$/;
+/** Limited only by the function: a user's command has its own timeout, and a reaper pass and MCP limit themselves. */
+const longRequests = /^\/(v1\/(sessions\/[^/]+\/exec|reap)|mcp)$/;
 
 /** Opens the context of a request, counts it, and logs its error if the answer is a 5xx. */
 export function observe({ metrics }: Deps): MiddlewareHandler<Env> {
