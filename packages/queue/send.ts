@@ -3,11 +3,16 @@ import type { Timers, WorkQueue } from "@concierge/core";
 
 const delayMaxSeconds = 900;
 const requestIdAttribute = "requestId";
+const traceparentAttribute = "traceparent";
+
+type Received = { messageAttributes: Readonly<Record<string, { stringValue?: string | undefined }>> };
 
 interface SenderOptions {
   client: SQSClient;
   /** The id of the current request. It is sent with each message, so that logs can be correlated. */
   requestId?: () => string | undefined;
+  /** The W3C trace context of the sender. It is sent with each message, so that its receiver continues the trace. */
+  traceparent?: () => string | undefined;
 }
 
 interface QueueOptions extends SenderOptions {
@@ -35,14 +40,17 @@ export function createTimers(options: QueueOptions): Timers {
 }
 
 /** The request id of a received message. */
-export function requestIdOf(record: {
-  messageAttributes: Readonly<Record<string, { stringValue?: string | undefined }>>;
-}): string | undefined {
-  return record.messageAttributes[requestIdAttribute]?.stringValue;
+export function requestIdOf({ messageAttributes }: Received): string | undefined {
+  return messageAttributes[requestIdAttribute]?.stringValue;
+}
+
+/** The trace context of a received message. */
+export function traceparentOf({ messageAttributes }: Received): string | undefined {
+  return messageAttributes[traceparentAttribute]?.stringValue;
 }
 
 async function send(
-  { client, requestId }: SenderOptions,
+  { client, requestId, traceparent }: SenderOptions,
   queueUrl: string,
   message: object,
   delayMs: number,
@@ -54,13 +62,18 @@ async function send(
       QueueUrl: queueUrl,
       MessageBody: JSON.stringify(message),
       DelaySeconds: Math.min(seconds, delayMaxSeconds),
-      ...attributesOf(requestId?.()),
+      ...attributesOf({
+        [requestIdAttribute]: requestId?.(),
+        [traceparentAttribute]: traceparent?.(),
+      }),
     }),
   );
 }
 
-/** An attribute beside the body, so that message schemas do not contain it. */
-function attributesOf(requestId: string | undefined) {
-  if (!requestId) return {};
-  return { MessageAttributes: { [requestIdAttribute]: { DataType: "String", StringValue: requestId } } };
+/** Attributes beside the body, so that message schemas do not contain them. */
+function attributesOf(values: Readonly<Record<string, string | undefined>>) {
+  const known = Object.entries(values).flatMap(([name, StringValue]) =>
+    StringValue ? [[name, { DataType: "String", StringValue }] as const] : [],
+  );
+  return known.length > 0 ? { MessageAttributes: Object.fromEntries(known) } : {};
 }
