@@ -8,6 +8,8 @@ import {
   type RequestId,
 } from "@modelcontextprotocol/sdk/types.js";
 
+const lastAnswersMs = 60_000;
+
 /** The code of an error that the server never saw. */
 const connectionFailed = -32000;
 
@@ -20,36 +22,47 @@ export async function bridge({ url, key }: { url: string; key: string }): Promis
   const http = new StreamableHTTPClientTransport(new URL(`${url}/mcp`), {
     requestInit: { headers: { authorization: `Bearer ${key}` } },
   });
-  const underWay = new Set<Promise<void>>();
-  const initializing = new Set<RequestId>();
+  /** Requests without an answer, and what waits until there are none. */
+  const unanswered = new Map<RequestId, string>();
+  let onAnswered = () => {};
+  const answered = (id: RequestId): string | undefined => {
+    const method = unanswered.get(id);
+    unanswered.delete(id);
+    if (unanswered.size === 0) onAnswered();
+    return method;
+  };
 
   const pass = async (message: JSONRPCMessage): Promise<void> => {
     try {
-      if (isJSONRPCRequest(message) && message.method === "initialize") initializing.add(message.id);
+      if (isJSONRPCRequest(message)) unanswered.set(message.id, message.method);
       await http.send(message);
     } catch (error) {
       process.stderr.write(`concierge: ${explain(error, url)}\n`);
-      if (isJSONRPCRequest(message)) await stdio.send(failed(message.id, explain(error, url)));
+      if (!isJSONRPCRequest(message)) return;
+      await stdio.send(failed(message.id, explain(error, url)));
+      answered(message.id);
     }
   };
-  stdio.onmessage = (message) => {
-    const passing = pass(message).finally(() => underWay.delete(passing));
-    underWay.add(passing);
-  };
+  stdio.onmessage = (message) => void pass(message);
   stdio.onerror = ({ message }) => void process.stderr.write(`concierge: ${message}\n`);
-  http.onmessage = (message) => {
-    if (isJSONRPCResultResponse(message) && initializing.delete(message.id)) {
-      const { protocolVersion } = message.result;
-      if (typeof protocolVersion === "string") http.setProtocolVersion(protocolVersion);
-    }
-    void stdio.send(message);
+  http.onmessage = async (message) => {
+    await stdio.send(message);
+    if (!("id" in message) || message.id === undefined || "method" in message) return;
+    const isInitialized = answered(message.id) === "initialize" && isJSONRPCResultResponse(message);
+    const version = isInitialized ? message.result.protocolVersion : undefined;
+    if (typeof version === "string") http.setProtocolVersion(version);
   };
 
   await http.start();
   const ended = once(process.stdin, "close");
   await stdio.start();
   await ended;
-  await Promise.all(underWay);
+  // The last requests are still answered, unless the server takes too long.
+  if (unanswered.size > 0)
+    await new Promise<void>((resolve) => {
+      onAnswered = resolve;
+      setTimeout(resolve, lastAnswersMs).unref();
+    });
   await http.close();
 }
 
