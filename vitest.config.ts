@@ -4,7 +4,7 @@ import { configDefaults, defineConfig } from "vitest/config";
 /** Suites that need isolated sandboxes. */
 const needIsolation = [
   "test/e2e/**",
-  "test/client/{client,cli,cli-setup,dev,terminal,examples}.test.ts",
+  "test/client/{client,cli,cli-setup,dev,everywhere,terminal,examples}.test.ts",
   "test/mcp/**",
   "test/security/**",
   "test/smoke/**",
@@ -20,7 +20,7 @@ const needIsolation = [
  * test:long` runs them, and `LONG=all npx vitest run …` runs them with the rest.
  */
 const longSuites = [
-  "test/client/{client,cli,cli-setup,dev,terminal,examples}.test.ts",
+  "test/client/{client,cli,cli-setup,dev,everywhere,terminal,examples}.test.ts",
   "packages/sessions/processes.test.ts",
   "test/e2e/{deploy,grants,health,nets,reuse}.test.ts",
   "test/e2e/faults/*.test.ts",
