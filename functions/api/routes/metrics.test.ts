@@ -1,3 +1,4 @@
+import { followUp } from "@concierge/core/task/follow-up";
 import parsePrometheus from "parse-prometheus-text-format";
 import { beforeEach, describe, expect, it } from "vitest";
 import { createDriver, type Driver } from "../../../test/testing/driver.ts";
@@ -67,13 +68,11 @@ describe("metrics", () => {
     await on.api.work();
     const task = await on.api.deps.store.getTask(id);
     if (!task) throw new Error("no task");
-    const { followUp } = await import("../../../packages/core/task/follow-up.ts");
     await Promise.all(Array.from({ length: 50 }, () => followUp(on.api.deps, task)));
     expect((await metrics()).response_time?.samples).toBe(1);
   });
 
   it("lose nothing when fifty turns of different users end at once", async () => {
-    const { followUp } = await import("../../../packages/core/task/follow-up.ts");
     const { id, token } = await on.running();
     await on.end(token);
     const task = await on.api.deps.store.getTask(id);

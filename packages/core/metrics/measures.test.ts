@@ -67,7 +67,7 @@ describe("the success metrics", () => {
     expect(metric(samples, "pushes_after_timeout")).toMatchObject({ value: 0, met: true });
   });
 
-  it("add up, whatever the order of hours and users", () => {
+  it("add up in any order of hours and users", () => {
     const samples: Sample[] = Array.from({ length: 40 }, (_, at) => ["stop_ms", 50 * at, "stopped_by_user"]);
     const parts = samples.map((sample) => countersOf([sample]));
     expect(sumOf(parts.toReversed())).toEqual(countersOf(samples));
