@@ -4,7 +4,8 @@ import { configDefaults, defineConfig } from "vitest/config";
 /** Suites that need isolated sandboxes. */
 const needIsolation = [
   "test/e2e/**",
-  "test/client/{client,cli,cli-setup,terminal,examples}.test.ts",
+  "test/client/{client,cli,cli-setup,dev,everywhere,terminal,examples}.test.ts",
+  "test/mcp/**",
   "test/security/**",
   "test/smoke/**",
   "packages/sessions/processes.test.ts",
@@ -19,7 +20,7 @@ const needIsolation = [
  * test:long` runs them, and `LONG=all npx vitest run …` runs them with the rest.
  */
 const longSuites = [
-  "test/client/{client,cli,cli-setup,terminal,examples}.test.ts",
+  "test/client/{client,cli,cli-setup,dev,everywhere,terminal,examples}.test.ts",
   "packages/sessions/processes.test.ts",
   "test/e2e/{deploy,grants,health,nets,reuse}.test.ts",
   "test/e2e/faults/*.test.ts",
@@ -31,14 +32,14 @@ const longSuites = [
 const long = process.env.LONG;
 
 /** Suites that run the whole stack on the functions' bundles. */
-const onBundles = ["test/{e2e,security,smoke}/**/*.test.ts"];
+const onBundles = ["test/{e2e,mcp,security,smoke}/**/*.test.ts"];
 const sources = ["{packages,functions,infra,test}/**/*.test.ts"];
 const exclude = [
   ...configDefaults.exclude,
   ...(canIsolate() ? [] : withoutIsolation()),
   ...(long === undefined ? longSuites : []),
 ];
-const isStack = (suite: string) => /^test\/(e2e|security|smoke)\//.test(suite);
+const isStack = (suite: string) => /^test\/(e2e|mcp|security|smoke)\//.test(suite);
 const included = {
   sources: long === "only" ? longSuites.filter((suite) => !isStack(suite)) : sources,
   bundles: long === "only" ? longSuites.filter(isStack) : onBundles,

@@ -19,6 +19,7 @@ import * as z from "zod/mini";
 import { limitTime, timeLeftMs } from "./context.ts";
 import { neverShow, neverShowSecretsOf } from "./telemetry/mask.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
+import { alsoOverOtlp, startTelemetry, traced } from "./telemetry/trace.ts";
 
 // Compiling a schema takes milliseconds of a cold start and saves only microseconds per parse.
 z.config({ jitless: true });
@@ -39,6 +40,7 @@ export async function composeDeps(): Promise<EndingDeps> {
   neverShowSecretsOf(process.env);
   neverShow(...Resource.SealingKey.value.split(",").map((key) => key.trim()));
   const config = await withAgents(parseConfig(process.env));
+  await startTelemetry(config.stage, process.env);
   const store = createDynamoStore({ client: new DynamoDBClient(), tableName: Resource.Table.name, clock });
   return {
     config,
@@ -53,9 +55,9 @@ export async function composeDeps(): Promise<EndingDeps> {
     work: { send: async (...args) => (await import("./queues.ts")).work.send(...args) },
     timers: { arm: async (...args) => (await import("./queues.ts")).timers.arm(...args) },
     flags: createFlagReader({ store, clock }, config.flags),
-    metrics: createMetrics(config.stage),
+    metrics: alsoOverOtlp(createMetrics(config.stage)),
     sealer: createSealer(Resource.SealingKey.value),
-    provider: composeProvider(config),
+    provider: traced("sandbox", composeProvider(config)),
     timeLeftMs,
     limitTime,
     git: createGitRemote({ timeLeftMs, allowPrivateHosts: config.allowPrivateHosts }),

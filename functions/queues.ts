@@ -3,8 +3,9 @@ import type { Timers, WorkQueue } from "@concierge/core";
 import { createTimers, createWorkQueue } from "@concierge/queue";
 import { Resource } from "sst";
 import { currentRequestId } from "./context.ts";
+import { currentTraceparent } from "./telemetry/trace.ts";
 
-const common = { client: new SQSClient(), requestId: currentRequestId };
+const common = { client: new SQSClient(), requestId: currentRequestId, traceparent: currentTraceparent };
 
 // `Resource` throws for a queue that this function may not use, so each URL is read when a message is sent.
 export const work: WorkQueue = createWorkQueue({

@@ -3,6 +3,7 @@ import type { Context } from "aws-lambda";
 import { composeDeps } from "./compose.ts";
 import { deadlineOf, inContext } from "./context.ts";
 import { log } from "./telemetry/log.ts";
+import { flushTelemetry, inSpan } from "./telemetry/trace.ts";
 
 const deps = await composeDeps();
 
@@ -15,5 +16,10 @@ export async function handler(_event: unknown, context: Context): Promise<ReapRe
     log.info("reaper pass finished", { report });
     return report;
   };
-  return await inContext({ requestId: context.awsRequestId }, pass, deadlineOf(context));
+  const traced = () => inSpan({ name: "Reaper" }, pass);
+  try {
+    return await inContext({ requestId: context.awsRequestId }, traced, deadlineOf(context));
+  } finally {
+    await flushTelemetry();
+  }
 }

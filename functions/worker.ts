@@ -7,6 +7,7 @@ import { agentAccess } from "./agents.ts";
 import { eachMessage } from "./batch.ts";
 import { composeDeps } from "./compose.ts";
 import { currentRequestId, learn } from "./context.ts";
+import { currentTraceparent } from "./telemetry/trace.ts";
 
 const composed = await composeDeps();
 const deps: LaunchDeps = {
@@ -15,6 +16,7 @@ const deps: LaunchDeps = {
   callbackUrl: required(process.env, "CONCIERGE_URL"),
   agents: agentAccess(process.env),
   requestId: currentRequestId,
+  traceparent: currentTraceparent,
 };
 
 export async function handler(event: SQSEvent, context: Context): Promise<SQSBatchResponse> {

@@ -54,6 +54,7 @@ export const dashboard: readonly Row[] = [
       reached("init_time", ...byEach("room_ms", "Average")),
       widget("Create: each step", [own("room_step_ms", "Average"), own("room_step_ms", "p99")]),
       reached("reuse_rate"),
+      reached("health_check_failures"),
       widget(
         "Health check",
         (["health_healthy", "health_resumable", "health_gone", "health_unknown"] as const).map((name) =>
@@ -125,6 +126,8 @@ export const dashboard: readonly Row[] = [
         own("room_refused", "Sum"),
       ]),
       reached("pool_size"),
+      reached("active_sandboxes"),
+      reached("idle_cleanups"),
       widget(
         "Millionths of a dollar a day",
         [own("cost_microusd", "Sum"), own("agent_cost_microusd", "Sum")],
@@ -183,16 +186,20 @@ export const dashboard: readonly Row[] = [
 /** A success metric with its target and related lines. */
 function reached(name: keyof typeof successMetrics, ...beside: readonly Line[]): Widget {
   const { says, measure, target } = successMetrics[name];
-  const [bound, value] =
-    "atLeast" in target ? (["≥", target.atLeast] as const) : (["≤", target.atMost] as const);
   const isShare = "as" in measure && measure.as === "share";
-  const shown = isShare ? value * 100 : value;
   return {
     title: says,
     lines: [{ label: name, query: queryOf(measure) }, ...beside],
-    targets: [{ label: `target ${bound} ${shown}${isShare ? " %" : ""}`, value: shown }],
+    ...(target && { targets: [targetLine(target, isShare)] }),
     ...(isShare && { periodMs: 15 * minute }),
   };
+}
+
+function targetLine(target: { atLeast: number } | { atMost: number }, isShare: boolean) {
+  const [bound, value] =
+    "atLeast" in target ? (["≥", target.atLeast] as const) : (["≤", target.atMost] as const);
+  const shown = isShare ? value * 100 : value;
+  return { label: `target ${bound} ${shown}${isShare ? " %" : ""}`, value: shown };
 }
 
 function widget(

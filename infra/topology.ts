@@ -150,7 +150,15 @@ const flags = [
   "ENABLE_INACTIVITY_TIMEOUT",
   "ENABLE_AUTHORITATIVE_TIMEOUT",
 ] as const;
-const common = ["CONCIERGE_STAGE", "CONCIERGE_ALLOW_PRIVATE_HOSTS", ...limits, ...flags] as const;
+/** Where traces and metrics are sent, if anywhere. The headers may have a credential, so they are a secret. */
+const telemetry = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"] as const;
+const common = [
+  "CONCIERGE_STAGE",
+  "CONCIERGE_ALLOW_PRIVATE_HOSTS",
+  ...limits,
+  ...flags,
+  ...telemetry,
+] as const;
 const provider = ["VERCEL_TOKEN", "VERCEL_TEAM_ID", "VERCEL_PROJECT_ID"] as const;
 
 /** Only the worker has the agents' keys. */
@@ -169,6 +177,7 @@ export const secretVariables: Readonly<Record<string, SecretVariable>> = {
   ANTHROPIC_API_KEY: { secret: "AnthropicApiKey", isOptional: true },
   OPENAI_API_KEY: { secret: "OpenaiApiKey", isOptional: true },
   CURSOR_API_KEY: { secret: "CursorApiKey", isOptional: true },
+  OTEL_EXPORTER_OTLP_HEADERS: { secret: "OtlpHeaders", isOptional: true },
 };
 
 /** Every `*` in a policy's resources, with the reason why AWS allows no narrower one. */
@@ -299,6 +308,7 @@ export const topology = {
         "CONCIERGE_DEFAULT_AGENT",
         "CONCIERGE_ADMIN_USER_ID",
         "CONCIERGE_SINGLE_USER",
+        "CONCIERGE_ALLOWED_ORIGINS",
       ],
       secrets: ["AdminApiKey", "SealingKey"],
       files: { API_EXPLORER_FILE: "openapi-explorer/dist/browser/openapi-explorer.min.js" },
@@ -393,7 +403,7 @@ export const topology = {
           partialResponses: true,
         },
       ],
-      environment: ["CONCIERGE_STAGE", "CONCIERGE_ALLOW_PRIVATE_HOSTS"],
+      environment: ["CONCIERGE_STAGE", "CONCIERGE_ALLOW_PRIVATE_HOSTS", ...telemetry],
       secrets: ["SealingKey"],
       grants: [
         { on: "Table", actions: readAndChange },

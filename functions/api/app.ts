@@ -33,8 +33,9 @@ const groups: readonly Group[] = [
     prefixes: ["/v1/flags", "/v1/reap"],
     load: async () => (await import("./routes/admin.ts")).registerAdmin,
   },
+  { prefixes: ["/mcp"], load: async () => (await import("./routes/mcp.ts")).registerMcp },
   {
-    prefixes: ["/v1/pool", "/v1/costs", "/v1/snapshot"],
+    prefixes: ["/v1/pool", "/v1/costs", "/v1/metrics", "/v1/snapshot"],
     load: async () => (await import("./routes/pool.ts")).registerPool,
   },
 ];
@@ -46,11 +47,18 @@ export function createApp(deps: EndingDeps, adminKey: string, explorerFile: stri
   const app = new Hono<Env>();
   app.onError(answerError);
   app.all("*", async (c) => {
-    const group =
-      groups.find(({ prefixes }) => prefixes.some((prefix) => c.req.path.startsWith(prefix))) ?? docs;
-    return await (await routerOf(group)).fetch(c.req.raw, c.env);
+    const answer = async () => await (await routerOf(groupOf(c.req.path))).fetch(c.req.raw, c.env);
+    const origin = c.req.header("origin");
+    if (origin === undefined) return await answer();
+    const { allowOrigin } = await import("./origins.ts");
+    return await allowOrigin(deps.config, origin, c.req.raw, answer);
   });
   return app;
+
+  function groupOf(requested: string): Group {
+    const path = `${requested}/`;
+    return groups.find(({ prefixes }) => prefixes.some((one) => path.startsWith(`${one}/`))) ?? docs;
+  }
 
   function routerOf(group: Group): Promise<DocumentedRouter> {
     const router = routers.get(group) ?? load(group);
@@ -109,8 +117,12 @@ function createRouter(deps: EndingDeps, adminKey = "", countRequest?: RateLimite
     }),
   );
   router.use("/v1/runner/*", requireToken(deps), learnTurn);
-  if (countRequest) router.use("/v1/*", requireKey(deps, adminKey), limitRate(countRequest));
-  router.use("/v1/*", bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }));
+  if (countRequest) {
+    for (const path of ["/v1/*", "/mcp"])
+      router.use(path, requireKey(deps, adminKey), limitRate(countRequest));
+  }
+  for (const path of ["/v1/*", "/mcp"])
+    router.use(path, bodyLimit({ maxSize: limits.bodyMaxBytes, onError: tooLarge }));
   return router;
 }
 

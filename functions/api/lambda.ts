@@ -2,6 +2,7 @@ import { pipeline } from "node:stream/promises";
 import { errorTable } from "@concierge/core";
 import type { Context, LambdaFunctionURLEvent } from "aws-lambda";
 import type { Hono } from "hono/tiny";
+import { flushTelemetry } from "../telemetry/trace.ts";
 import type { Env } from "./env.ts";
 
 /** Routes use only the path and the query, and a `Host` header can contain anything. */
@@ -24,6 +25,8 @@ export function streamingHandler(app: Hono<Env>) {
       out.write("");
       if (response.body) await pipeline(chunksOf(response.body), out);
       else out.end();
+      // The client has its answer.
+      await flushTelemetry();
     },
   );
 }

@@ -58,23 +58,25 @@ const issueTextMax = 200;
 
 /** Answers a request that does not parse, with its first issues and the number of the rest. */
 export function answerInvalid(error: z.core.$ZodError, c: Context): Response {
+  return answerError(toInvalid(error), c);
+}
+
+export function toInvalid(error: z.core.$ZodError): AppError {
   const issues = error.issues.slice(0, issuesMax).map(({ path, message }) => ({
     path: shorten(path.join(".")),
     message: shorten(message),
   }));
   const moreIssues = error.issues.length - issues.length;
   const detail = summarize(issues) + (moreIssues > 0 ? `; and ${moreIssues} more` : "");
-  return answerError(
-    new AppError("invalid_request", detail, { issues, ...(moreIssues > 0 && { moreIssues }) }),
-    c,
-  );
+  return new AppError("invalid_request", detail, { issues, ...(moreIssues > 0 && { moreIssues }) });
 }
 
 function shorten(text: string): string {
   return text.length > issueTextMax ? `${text.slice(0, issueTextMax - 1)}…` : text;
 }
 
-function toAppError(error: unknown): AppError {
+/** What is shown of an error. The details of an unexpected one are not. */
+export function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;
   if (error instanceof SetupError) return new AppError("session_not_ready", error.message);
   if (error instanceof ProviderError) return fromProvider(error);

@@ -279,6 +279,7 @@ describe("without a key", () => {
       "/v1/keys/{id}",
       "/v1/keys/{id}/rotate",
       "/v1/me",
+      "/v1/metrics",
       "/v1/pool",
       "/v1/reap",
       "/v1/sessions",

@@ -17,7 +17,7 @@ export function neverShowSecretsOf(env: NodeJS.ProcessEnv): void {
   for (const [name, value] of Object.entries(env)) if (secretName.test(name)) neverShow(value);
 }
 
-const secretName = /TOKEN|_KEY$|SECRET|PASSWORD/;
+const secretName = /TOKEN|_KEY$|SECRET|PASSWORD|^OTEL_EXPORTER_OTLP_.*HEADERS$/;
 
 /** Replaces known secrets and everything that looks like a credential. */
 export function mask(text: string): string {

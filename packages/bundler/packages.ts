@@ -14,12 +14,18 @@ import type { Metafile } from "esbuild";
 import { build, repositoryRoot } from "./bundle.ts";
 
 interface PublicPackage {
+  /** Its name on npm, if it differs from the workspace's. */
+  name?: string;
+  /** Runs without Node. */
+  isNeutral?: boolean;
   /** Files that the code finds beside itself at run time. */
   assets?: Readonly<Record<string, string>>;
 }
 
 /** By their folder in `packages/`. */
 const publicPackages: Readonly<Record<string, PublicPackage>> = {
+  client: { isNeutral: true },
+  cli: { name: "concierge" },
   sessions: {},
   "vercel-sandbox-local": { assets: { "isolation/init": "dist/init" } },
 };
@@ -56,7 +62,7 @@ async function buildPackage(folder: string, out: string): Promise<string> {
   await rm(out, { recursive: true, force: true });
   await mkdir(out, { recursive: true });
   const [metafile] = await Promise.all([
-    bundleEntries(manifest, source, out),
+    bundleEntries(manifest, source, out, publicPackages[folder]?.isNeutral ?? false),
     writeTypes(manifest, source, out),
     ...Object.entries(publicPackages[folder]?.assets ?? {}).map(([from, to]) =>
       cp(join(source, from), join(out, to), { recursive: true }),
@@ -66,10 +72,15 @@ async function buildPackage(folder: string, out: string): Promise<string> {
   ]);
   const published = await publishedManifest(manifest, folder, metafile);
   await writeFile(join(out, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
-  return manifest.name;
+  return published.name;
 }
 
-async function bundleEntries(manifest: Manifest, source: string, out: string): Promise<Metafile> {
+async function bundleEntries(
+  manifest: Manifest,
+  source: string,
+  out: string,
+  isNeutral: boolean,
+): Promise<Metafile> {
   const entries = [...Object.values(manifest.exports), ...Object.values(manifest.bin ?? {})];
   const { metafile } = await build({
     absWorkingDir: repositoryRoot,
@@ -77,9 +88,9 @@ async function bundleEntries(manifest: Manifest, source: string, out: string): P
     outdir: join(out, "dist"),
     bundle: true,
     splitting: true,
-    platform: "node",
+    platform: isNeutral ? "neutral" : "node",
     format: "esm",
-    target: "node22.18",
+    target: isNeutral ? "es2022" : "node22.18",
     sourcemap: true,
     logLevel: "silent",
     plugins: [
@@ -146,15 +157,15 @@ async function workspaceModules(): Promise<Record<string, string>> {
   return modules;
 }
 
-async function publishedManifest(manifest: Manifest, folder: string, metafile: Metafile): Promise<object> {
-  const { name, version, description, license, exports, bin = {} } = manifest;
+async function publishedManifest(manifest: Manifest, folder: string, metafile: Metafile) {
+  const { version, description, license, exports, bin = {} } = manifest;
   const built = (path: string) => `./dist/${withoutExtension(path)}.js`;
   const entry = (path: string) => ({
     types: `./dist/types/${folder}/${withoutExtension(path)}.d.ts`,
     default: built(path),
   });
   return {
-    name,
+    name: publicPackages[folder]?.name ?? manifest.name,
     version,
     description,
     license,

@@ -5,6 +5,7 @@ import { registerDev } from "./commands/dev.ts";
 import { registerDoctor } from "./commands/doctor.ts";
 import { registerLogin } from "./commands/login.ts";
 import { registerLogs } from "./commands/logs.ts";
+import { registerMcp } from "./commands/mcp.ts";
 import { registerPool } from "./commands/pool.ts";
 import { registerSessions } from "./commands/sessions.ts";
 import { registerTasks } from "./commands/tasks.ts";
@@ -31,6 +32,7 @@ export function createProgram(): Program {
   registerLogin(program);
   registerDoctor(program);
   registerDev(program);
+  registerMcp(program);
   registerCompletion(program);
   return program;
 }

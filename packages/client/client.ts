@@ -129,6 +129,10 @@ export function createClient(options: ClientOptions) {
     costs: (query: Query<"/v1/costs", "get"> = {}, { signal }: CallOptions = {}) =>
       call("get", "/v1/costs", { query, signal }),
 
+    /** The success metrics of a window and whether they meet their targets. */
+    metrics: (query: Query<"/v1/metrics", "get"> = {}, { signal }: CallOptions = {}) =>
+      call("get", "/v1/metrics", { query, signal }),
+
     flags: {
       get: ({ signal }: CallOptions = {}) => call("get", "/v1/flags", { signal }),
       set: (flags: FlagsRequest, { signal }: CallOptions = {}) =>

@@ -14,6 +14,7 @@ export {
   type Key,
   type KeyRequest,
   type Me,
+  type Metrics,
   type Pool,
   type ReapReport,
   type Session,

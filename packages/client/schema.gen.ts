@@ -3472,6 +3472,105 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the success metrics of a window and whether they meet their targets
+         * @description Your own turns; for admins all turns, or those of `userId`. A window is the current clock hour and the 1, 24 or 168 before it. `Accept: text/plain` gets Prometheus' text format.
+         */
+        get: {
+            parameters: {
+                query?: {
+                    window?: "1h" | "24h" | "7d";
+                    userId?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The metrics */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Metrics"];
+                        "text/plain": string;
+                    };
+                };
+                /** @description invalid_request */
+                400: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description unauthorized */
+                401: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description missing_scope, forbidden */
+                403: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description method_not_allowed */
+                405: {
+                    headers: {
+                        allow: string;
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description rate_limited */
+                429: {
+                    headers: {
+                        "retry-after": string;
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description internal */
+                500: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/snapshot": {
         parameters: {
             query?: never;
@@ -3770,6 +3869,8 @@ export interface components {
                 /** Format: uri */
                 url: string;
             };
+            /** @enum {string} */
+            leftovers?: "keep" | "end";
             network?: {
                 allow: string[];
             };
@@ -3791,6 +3892,8 @@ export interface components {
                 username: string;
                 token: string;
             };
+            /** @enum {string} */
+            leftovers?: "keep" | "end";
         };
         Event: {
             cursor: string;
@@ -4093,6 +4196,27 @@ export interface components {
                 vcpuSecondUsd: number;
                 gbHourUsd: number;
                 creationUsd: number;
+            }[];
+        };
+        Metrics: {
+            /** @enum {string} */
+            window: "1h" | "24h" | "7d";
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            items: {
+                name: string;
+                description: string;
+                value: number | null;
+                unit: string;
+                target: {
+                    /** @enum {string} */
+                    op: ">=" | "<=";
+                    value: number;
+                } | null;
+                met: boolean | null;
+                samples: number;
             }[];
         };
         BaseSnapshot: {

@@ -13,6 +13,7 @@ export type Me = components["schemas"]["Me"];
 export type KeyRequest = components["schemas"]["KeyRequest"];
 export type Pool = components["schemas"]["Pool"];
 export type Costs = components["schemas"]["Costs"];
+export type Metrics = components["schemas"]["Metrics"];
 export type Flags = components["schemas"]["Flags"];
 export type FlagsRequest = components["schemas"]["FlagsRequest"];
 export type ReapReport = components["schemas"]["ReapReport"];

@@ -30,6 +30,12 @@ const variables = {
     "false",
   ),
   CONCIERGE_SINGLE_USER: variable(() => z.enum(["true", "false"], { error: "takes true or false" }), "false"),
+  CONCIERGE_ALLOWED_ORIGINS: optional(() =>
+    text(
+      /^https?:\/\/[A-Za-z0-9.:[\]-]+(,https?:\/\/[A-Za-z0-9.:[\]-]+){0,19}$/,
+      "up to 20 origins such as https://app.example.com, separated by commas",
+    ),
+  ),
   AGENT_INACTIVITY_TIMEOUT_MS: milliseconds(minute),
   AGENT_MAX_WAIT_TIME_MS: milliseconds(5 * minute),
   AGENT_MAX_OUTPUT_BYTES: variable(() => whole(1024, 1024 ** 3, "bytes"), 100 * 1024 * 1024),
@@ -100,6 +106,8 @@ export function parseConfig(environment: Environment) {
     allowPrivateHosts: env.CONCIERGE_ALLOW_PRIVATE_HOSTS === "true",
     /** Sandboxes do not separate users here, so only the admin's user may have keys. */
     isSingleUser: env.CONCIERGE_SINGLE_USER === "true",
+    /** Origins of pages that may use the api from a browser. */
+    allowedOrigins: env.CONCIERGE_ALLOWED_ORIGINS?.split(",") ?? [],
     inactivityMs: env.AGENT_INACTIVITY_TIMEOUT_MS,
     maxDurationMs: env.AGENT_MAX_WAIT_TIME_MS,
     maxOutputBytes: env.AGENT_MAX_OUTPUT_BYTES,

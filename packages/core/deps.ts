@@ -108,4 +108,6 @@ export interface LaunchDeps extends SandboxDeps, SealingDeps {
   callbackUrl: string;
   /** Connects log lines; the runner sends it back with its posts. */
   requestId?: () => string | undefined;
+  /** The W3C trace context of the launch. The runner sends it back, so that its posts are in the same trace. */
+  traceparent?: () => string | undefined;
 }

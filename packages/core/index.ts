@@ -35,6 +35,7 @@ export {
   eventSchema,
   type OutputBatch,
   type ProgressRecord,
+  type TaskEvent,
 } from "./events/schema.ts";
 export { allFlags, createFlagReader, type FlagReader, isOnFor, putFlags, withFlags } from "./flags/flags.ts";
 export { type AllFlags, allFlagsSchema, type Flags, flagNames, flagsRequestSchema } from "./flags/schema.ts";
@@ -44,6 +45,7 @@ export { type Key, keySchema, type Scope, scopes } from "./keys/schema.ts";
 export * as limits from "./limits.ts";
 export { catalogue, type MetricDefinition } from "./metrics/catalogue.ts";
 export { metricNamespace, serviceOf } from "./metrics/naming.ts";
+export { type HourCounters, metricsSchema, windows } from "./metrics/schema.ts";
 export { type Measure, type SuccessMetric, successMetrics, type Term } from "./metrics/targets.ts";
 export type * from "./ports.ts";
 export { timerKinds } from "./ports.ts";

@@ -87,6 +87,8 @@ export const execMarkMs = 15 * second;
 export const sandboxVcpus = 2;
 export const memoryGbPerVcpu = 2;
 export const usageRetentionMs = 400 * day;
+/** Longer than the longest window of the success metrics. */
+export const measuresRetentionMs = 9 * day;
 
 /** The size of a replay, and of one prompt or answer in it. */
 export const replayMaxBytes = 48 * 1024;

@@ -4,6 +4,7 @@ import type { Slot, UnclaimedWarmSandbox, WarmSandbox } from "./capacity/schema.
 import type { EventRecord } from "./events/schema.ts";
 import type { Flags } from "./flags/schema.ts";
 import type { Key } from "./keys/schema.ts";
+import type { HourCounters } from "./metrics/schema.ts";
 import type { Lease, Session } from "./session/schema.ts";
 import type { Notice, Phase, Status, Task } from "./task/schema.ts";
 import type { Counters, UsageRecord } from "./usage/schema.ts";
@@ -198,9 +199,21 @@ export interface Store {
   /** False if the stored version is not `seen`; 0 means none is stored. */
   putBaseSnapshot(base: BaseSnapshot, seen: number): Promise<boolean>;
   /** Adds to a user's counters of a day and returns the sums. */
-  addUsage(day: string, userId: string, counters: Counters, expiresAt: number): Promise<UsageRecord>;
+  addUsage(
+    day: string,
+    userId: string,
+    counters: Counters,
+    expiresAt: number,
+    /** Added by the same write: the user's success metrics of this hour. */
+    measures?: HourCounters,
+  ): Promise<UsageRecord>;
   getUsage(day: string, userId: string): Promise<UsageRecord | undefined>;
   listUsage(day: string): Promise<UsageRecord[]>;
+  /** Adds to the success metrics of an hour over all users. `spread` picks the shard. */
+  addMeasures(day: string, measures: HourCounters, spread: string, expiresAt: number): Promise<void>;
+  /** The success metrics of a day by hour: of a user, and of all. An hour may be listed more than once. */
+  getMeasures(day: string, userId: string): Promise<HourCounters[]>;
+  listMeasures(day: string): Promise<HourCounters[]>;
 
   getFlags(): Promise<Flags>;
   putFlags(flags: Flags): Promise<void>;

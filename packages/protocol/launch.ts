@@ -13,6 +13,8 @@ export interface LaunchConfig {
   token: string;
   /** Correlates the turn's posts with the request that started it. */
   requestId?: string;
+  /** The trace that the turn's posts continue. */
+  traceparent?: string;
   agent: string;
   /** The turn's own directory. Default: the directory that the runner's file is in. */
   runDir?: string;

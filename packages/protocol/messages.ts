@@ -38,6 +38,17 @@ export function turnMark({ taskId, turn }: { taskId: string; turn: number }): st
 /** Carries `LaunchConfig.requestId` on every post. */
 export const requestIdHeader = "x-request-id";
 
+/** The trace context of every post, and when the runner started, from which the control plane makes its span. */
+export function traceHeaders(traceparent: string, startedAt: number): Record<string, string> {
+  return { traceparent, tracestate: `concierge=${startedAt}` };
+}
+
+/** When the runner that sent this `tracestate` started. */
+export function startedAtOf(tracestate: string | undefined): number | undefined {
+  const [, text] = /(?:^|,)concierge=(\d{13})(?:,|$)/.exec(tracestate ?? "") ?? [];
+  return text === undefined ? undefined : Number(text);
+}
+
 export const streams = ["stdout", "stderr"] as const;
 export type Stream = (typeof streams)[number];
 

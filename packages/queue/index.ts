@@ -1,2 +1,2 @@
 export { parseTimer, parseWebhookMessage, parseWorkMessage, type WebhookMessage } from "./messages.ts";
-export { createTimers, createWorkQueue, requestIdOf } from "./send.ts";
+export { createTimers, createWorkQueue, requestIdOf, traceparentOf } from "./send.ts";

@@ -5,11 +5,16 @@ const delayMaxSeconds = 900;
 const requestIdAttribute = "requestId";
 /** The message group again: the local engine does not keep the group of a standard queue's message. */
 const userAttribute = "userId";
+const traceparentAttribute = "traceparent";
+
+type Received = { messageAttributes: Readonly<Record<string, { stringValue?: string | undefined }>> };
 
 interface SenderOptions {
   client: SQSClient;
   /** The id of the current request. It is sent with each message, so that logs can be correlated. */
   requestId?: () => string | undefined;
+  /** The W3C trace context of the sender. It is sent with each message, so that its receiver continues the trace. */
+  traceparent?: () => string | undefined;
 }
 
 interface QueueOptions extends SenderOptions {
@@ -37,14 +42,17 @@ export function createTimers(options: QueueOptions): Timers {
 }
 
 /** The request id of a received message. */
-export function requestIdOf(record: {
-  messageAttributes: Readonly<Record<string, { stringValue?: string | undefined }>>;
-}): string | undefined {
-  return record.messageAttributes[requestIdAttribute]?.stringValue;
+export function requestIdOf({ messageAttributes }: Received): string | undefined {
+  return messageAttributes[requestIdAttribute]?.stringValue;
+}
+
+/** The trace context of a received message. */
+export function traceparentOf({ messageAttributes }: Received): string | undefined {
+  return messageAttributes[traceparentAttribute]?.stringValue;
 }
 
 async function send(
-  { client, requestId }: SenderOptions,
+  { client, requestId, traceparent }: SenderOptions,
   queueUrl: string,
   message: object,
   delayMs: number,
@@ -59,15 +67,19 @@ async function send(
       DelaySeconds: Math.min(seconds, delayMaxSeconds),
       // On a standard queue this makes SQS take turns between users ("fair queues"); it does not order messages.
       ...(userId !== undefined && { MessageGroupId: userId }),
-      ...attributesOf({ [requestIdAttribute]: requestId?.(), [userAttribute]: userId }),
+      ...attributesOf({
+        [requestIdAttribute]: requestId?.(),
+        [traceparentAttribute]: traceparent?.(),
+        [userAttribute]: userId,
+      }),
     }),
   );
 }
 
 /** Attributes beside the body, so that message schemas do not contain them. */
-function attributesOf(given: Readonly<Record<string, string | undefined>>) {
-  const set = Object.entries(given).filter(([, value]) => value);
-  if (set.length === 0) return {};
-  const attributes = set.map(([name, StringValue]) => [name, { DataType: "String", StringValue }]);
-  return { MessageAttributes: Object.fromEntries(attributes) };
+function attributesOf(values: Readonly<Record<string, string | undefined>>) {
+  const known = Object.entries(values).flatMap(([name, StringValue]) =>
+    StringValue ? [[name, { DataType: "String", StringValue }] as const] : [],
+  );
+  return known.length > 0 ? { MessageAttributes: Object.fromEntries(known) } : {};
 }

@@ -1,7 +1,9 @@
 import type { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import {
   type Clock,
+  type Counters,
   type Flags,
+  type HourCounters,
   type IdempotencyRecord,
   isUnclaimed,
   type Key,
@@ -27,9 +29,11 @@ import {
 import { createUserStore } from "./dynamo-users.ts";
 import {
   dueShardOf,
+  hourPrefix,
   type Item,
   keyItem,
   keyOf,
+  measuresPartitions,
   ownedSince,
   ownerOf,
   readBase,
@@ -42,6 +46,7 @@ import {
   recordItem,
   recordSortBehind,
   sessionNameOf,
+  shardOf,
   slotPrefix,
   slotsPartition,
   taskIdOf,
@@ -262,10 +267,13 @@ export function createDynamoStore(options: {
       return (await table.put({ ...base, ...keyOf.base }, versionIs(readVersion))).won;
     },
 
-    async addUsage(day, userId, counters, expiresAt) {
+    async addUsage(day, userId, counters, expiresAt, measures) {
       const item = await table.addUp(keyOf.usage(day, userId), {
         set: { day, userId, expiresAt, ttl: ttlOf(expiresAt) },
-        add: prefixed(counters),
+        add: {
+          ...prefixed(counters),
+          ...(measures && prefixed(measures.counters, hourlyPrefix(measures.hour))),
+        },
       });
       return readUsage(item);
     },
@@ -277,6 +285,26 @@ export function createDynamoStore(options: {
 
     async listUsage(day) {
       return (await table.readAll(usagePartition(day), usagePrefix)).map(readUsage);
+    },
+
+    async addMeasures(day, { hour, counters }, spread, expiresAt) {
+      await table.addUp(keyOf.measures(day, shardOf(spread), hour), {
+        set: { hour, expiresAt, ttl: ttlOf(expiresAt) },
+        add: prefixed(counters),
+      });
+    },
+
+    async getMeasures(day, userId) {
+      const item = await table.get(keyOf.usage(day, userId));
+      return item ? readHours(item) : [];
+    },
+
+    async listMeasures(day) {
+      const shards = measuresPartitions(day).map((partition) => table.readAll(partition, hourPrefix));
+      return (await Promise.all(shards)).flat().map((item) => ({
+        hour: String(item.hour),
+        counters: countersIn(item, counterPrefix),
+      }));
     },
 
     async getFlags() {
@@ -343,14 +371,29 @@ function readIdempotency({ requestHash, taskId, turn, expiresAt }: Item): Idempo
 /** Keeps counters apart from the item's own attributes. */
 const counterPrefix = "n_";
 
-function prefixed(counters: Readonly<Record<string, number>>): Record<string, number> {
-  return Object.fromEntries(Object.entries(counters).map(([name, by]) => [counterPrefix + name, by]));
+/** The success metrics of an hour, in the item of the user's day. */
+const hourlyPrefix = (hour: string) => `h${hour}_`;
+
+function prefixed(counters: Counters, prefix = counterPrefix): Record<string, number> {
+  return Object.fromEntries(Object.entries(counters).map(([name, by]) => [prefix + name, by]));
 }
 
-function readUsage({ day, userId, ...rest }: Item): UsageRecord {
-  const counted = Object.entries(rest).filter(([name]) => name.startsWith(counterPrefix));
-  const counters = counted.map(([name, value]) => [name.slice(counterPrefix.length), Number(value)]);
-  return { day: String(day), userId: String(userId), counters: Object.fromEntries(counters) };
+function readUsage(item: Item): UsageRecord {
+  return {
+    day: String(item.day),
+    userId: String(item.userId),
+    counters: countersIn(item, counterPrefix),
+  };
+}
+
+function readHours(item: Item): HourCounters[] {
+  const hours = new Set(Object.keys(item).flatMap((name) => /^h(\d\d)_/.exec(name)?.[1] ?? []));
+  return [...hours].map((hour) => ({ hour, counters: countersIn(item, hourlyPrefix(hour)) }));
+}
+
+function countersIn(item: Item, prefix: string): Counters {
+  const counted = Object.entries(item).filter(([name]) => name.startsWith(prefix));
+  return Object.fromEntries(counted.map(([name, value]) => [name.slice(prefix.length), Number(value)]));
 }
 
 /** The index key of the session that a cursor names. */

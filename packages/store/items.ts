@@ -43,6 +43,10 @@ export const keyOf = {
   /** In one partition, so that one consistent query reads them all. */
   slot: (name: string) => ({ pk: slotsPartition, sk: `${slotPrefix}${name}` }),
   usage: (day: string, userId: string) => ({ pk: usagePartition(day), sk: `${usagePrefix}${userId}` }),
+  measures: (day: string, shard: number, hour: string) => ({
+    pk: measuresPartition(day, shard),
+    sk: `${hourPrefix}${hour}`,
+  }),
   base: { pk: "BASE", sk: "BASE" },
   flags: { pk: "FLAGS", sk: "FLAGS" },
   reapCursor: { pk: "REAP", sk: "CURSOR" },
@@ -64,6 +68,14 @@ export const auditPartition = (at: number) => `AUDIT#${new Date(at).toISOString(
 export const deletionsPartition = "DELETIONS";
 export const usagePartition = (day: string) => `USAGE#${day}`;
 export const usagePrefix = "USER#";
+
+/** A day's success metrics over all users, in shards: every ended turn writes to one of them. */
+const measuresPartition = (day: string, shard: number) => `MEASURES#${day}#${shard}`;
+export const hourPrefix = "HOUR#";
+
+export function measuresPartitions(day: string): string[] {
+  return Array.from({ length: shards }, (_, shard) => measuresPartition(day, shard));
+}
 
 export const ownerOf = {
   tasks: (userId: string) => `TASKS#${userId}`,
@@ -131,8 +143,12 @@ export const readRecord = (item: Item): EventRecord => fieldsOf(item) as unknown
 
 /** Spreads due items over a few index partitions, each ordered by time. */
 export function dueShardOf(kind: DueKind, id: string): string {
+  return `${kind}#${shardOf(id)}`;
+}
+
+export function shardOf(id: string): number {
   const [byte = 0] = createHash("sha256").update(id).digest();
-  return `${kind}#${byte % shards}`;
+  return byte % shards;
 }
 
 export function dueShardsOf(kind: DueKind): string[] {

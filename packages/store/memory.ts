@@ -1,8 +1,10 @@
 import {
   type BaseSnapshot,
   type Clock,
+  type Counters,
   type EventRecord,
   type Flags,
+  type HourCounters,
   type IdempotencyRecord,
   isUnclaimed,
   type Key,
@@ -33,6 +35,7 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
   const slots = new Map<string, Slot>();
   let reapCursor: string | undefined;
   const usage = new Map<string, UsageRecord>();
+  const measures = new Map<string, HourCounters[]>();
   let base: BaseSnapshot | undefined;
   let flags: Flags = {};
 
@@ -40,6 +43,13 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
     item && item.expiresAt > clock.now() ? copy(item) : undefined;
 
   const shared = { tasks, sessions, records, prompts, idempotency, usage, clock, copy, pageOf };
+  const addHour = (owner: string, { hour, counters }: HourCounters): void => {
+    const hours = measures.get(owner) ?? [];
+    const before = hours.find((one) => one.hour === hour)?.counters ?? {};
+    const others = hours.filter((one) => one.hour !== hour);
+    measures.set(owner, [...others, { hour, counters: added(before, counters) }]);
+  };
+
   return {
     ...createMemoryUsers(shared),
 
@@ -213,10 +223,10 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
       return true;
     },
 
-    async addUsage(day, userId, counters) {
+    async addUsage(day, userId, counters, _expiresAt, hourly) {
+      if (hourly) addHour(`${day} ${userId}`, hourly);
       const before = usage.get(`${day} ${userId}`)?.counters ?? {};
-      const sums = Object.entries(counters).map(([name, by]) => [name, (before[name] ?? 0) + by]);
-      const record = { day, userId, counters: { ...before, ...Object.fromEntries(sums) } };
+      const record = { day, userId, counters: added(before, counters) };
       usage.set(`${day} ${userId}`, record);
       return copy(record);
     },
@@ -227,6 +237,18 @@ export function createMemoryStore({ clock }: { clock: Clock }): Store {
 
     async listUsage(day) {
       return copy([...usage.values()].filter((record) => record.day === day));
+    },
+
+    async addMeasures(day, hourly) {
+      addHour(day, hourly);
+    },
+
+    async getMeasures(day, userId) {
+      return copy(measures.get(`${day} ${userId}`) ?? []);
+    },
+
+    async listMeasures(day) {
+      return copy(measures.get(day) ?? []);
     },
 
     async getFlags() {
@@ -308,6 +330,11 @@ function sessionAllows(
   if (lease === null) return session?.lease === undefined || session.expiresAt <= now;
   const held = session?.lease;
   return held?.taskId === lease.taskId && held.turn === lease.turn && held.at === lease.at;
+}
+
+function added(before: Counters, counters: Counters): Counters {
+  const sums = Object.entries(counters).map(([name, by]) => [name, (before[name] ?? 0) + by]);
+  return { ...before, ...Object.fromEntries(sums) };
 }
 
 /** A session's sort key in its user's list. */

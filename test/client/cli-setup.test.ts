@@ -142,6 +142,38 @@ it("help, version and completion are printed", async () => {
   expect((await run("completion", "tcsh")).code).toBe(2);
 });
 
+it("every command has help that names it, its options and the common ones", async () => {
+  const { stdout } = await run("--help");
+  const listed = [...(/^Commands:\n([\s\S]+?)\n\n/m.exec(stdout)?.[1] ?? "").matchAll(/^ {2}([a-z]+)\b/gm)];
+  const commands = listed.map(([, name = ""]) => name).filter((name) => name !== "help");
+  expect(commands).toEqual(
+    expect.arrayContaining(
+      "start stop continue ps show logs watch exec sessions pool metrics reap flags keys doctor login mcp dev".split(
+        " ",
+      ),
+    ),
+  );
+  for (const command of commands) {
+    const ran = await run(command, "--help");
+    expect([command, ran.code, ran.stderr]).toEqual([command, 0, ""]);
+    expect(ran.stdout).toMatch(new RegExp(`^Usage: concierge ${command}\\b`));
+    expect(ran.stdout).toContain("--url");
+  }
+}, 60_000);
+
+it("each exit code is used as documented", async () => {
+  const key = (await concierge.client.json("POST", "/v1/keys", { scopes: ["tasks:read"] })).key as string;
+  const codes = {
+    0: ["ps"],
+    1: ["start", "exit 7", "--session", "codes", "--watch"],
+    2: ["ps", "--limit", "nope"],
+    3: ["show", "task_none"],
+    4: ["start", "true", "--key", key],
+  };
+  for (const [code, args] of Object.entries(codes))
+    expect([args, (await run(...args)).code]).toEqual([args, Number(code)]);
+}, 60_000);
+
 it("dev runs the embedded stack and ends it with a signal", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "concierge-cli-dev-"));
   const { child, printed, done } = startCli(["dev", "--json", "--", "--port", "0", "--data-dir", dataDir], {

@@ -174,6 +174,15 @@ it("pool, costs, reap, flags and keys are shown and changed", async () => {
   expect((await run("keys", "revoke", id)).code).toBe(3);
 });
 
+it("metrics shows the server's success metrics and their targets", async () => {
+  await concierge.client.ended((await concierge.client.start("true")).id);
+  await expect
+    .poll(async () => (await run("metrics", "--window", "1h")).stdout, { timeout: 15_000 })
+    .toMatch(/^response_time +\d+(\.\d+)? +ms +<= 12000 +(true|false) +\d+$/m);
+  const { json } = await runJson("metrics");
+  expect(json).toMatchObject({ window: "24h" });
+});
+
 it("metrics says so if the server has none, and shows them if it has", async () => {
   const server = createServer((request, response) => {
     const found = request.url === "/v1/metrics?window=1h";

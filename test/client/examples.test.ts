@@ -57,6 +57,13 @@ it("client.ts prints events, the next turn and a typed error", async () => {
   expect(stdout).toContain("404 not_found");
 });
 
+it("mcp-client.ts lists the tools, follows a task, reads its output and stops another turn", async () => {
+  const { stdout } = await execute(process.execPath, [example("mcp-client.ts")], { env: environment() });
+  expect(stdout).toMatch(/^tools: start_task, stop_task, .*exec\n/);
+  expect(stdout).toMatch(/\n {2}running/);
+  expect(stdout).toMatch(/\ntask_\w+ succeeded\nworking\ndone\nstop: stopped\n$/);
+});
+
 it("webhook-receiver.ts accepts Concierge's webhooks and refuses others", async () => {
   const { url, printed } = await listen("webhook-receiver.ts");
   const { id } = await concierge.client.start("true", { webhook: { url } });

@@ -50,6 +50,21 @@ describe.runIf(hasTmux("test/client/terminal.test.ts"))("on a terminal", () => {
     expect(await terminal.title()).not.toContain("evil");
   });
 
+  it("a resized terminal shows one progress line that fits", async () => {
+    await using terminal = await watch("echo before; sleep 6; echo after", "resized");
+    await shows(terminal, /running \d+\.\d s · Ctrl-C/);
+    await terminal.resize(40, 20);
+    await shows(terminal, /running [3-9]\.\d s/);
+    const lines = (await terminal.screen()).split("\n");
+    expect(lines.filter((line) => /running \d/.test(line) && !line.startsWith("✓"))).toHaveLength(1);
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(40);
+    await terminal.resize(120, 40);
+    await shows(terminal, "[exit 0]");
+    const screen = await terminal.screen();
+    expect(screen).toContain("before\nafter\n✓ running");
+    expect(screen).not.toMatch(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/);
+  });
+
   it("Ctrl-C and Enter stop the task", async () => {
     await using terminal = await watch("sleep 600", "stopped");
     await shows(terminal, "running");

@@ -37,6 +37,8 @@ export async function openTerminal(command: string[], env: Record<string, string
     /** The same with its colours. */
     colours: async () => await tmux("capture-pane", "-p", "-e"),
     title: async () => (await tmux("display-message", "-p", "#{pane_title}")).trim(),
+    resize: async (columns: number, rows: number) =>
+      void (await tmux("resize-window", "-x", String(columns), "-y", String(rows))),
     press: async (...keys: string[]) => void (await tmux("send-keys", ...keys)),
     [Symbol.asyncDispose]: async () => {
       await tmux("kill-server").catch(() => {});

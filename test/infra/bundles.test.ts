@@ -68,6 +68,19 @@ describe("the bundles", () => {
     expect(modulesIn(metafile, toRead)).toContain("packages/core/task/view.ts");
   });
 
+  test.each([
+    "node_modules/@modelcontextprotocol/sdk/",
+    "node_modules/@opentelemetry/",
+    "functions/api/origins.ts",
+  ])("of the api loads %s only when a request needs it", (part) => {
+    const metafile = bundles.metafiles.Api;
+    if (!metafile) throw new Error("no bundle of Api");
+    const isPart = (name: string) => name.includes(part);
+    expect(modulesIn(metafile, Object.keys(metafile.outputs)).some(isPart)).toBe(true);
+    const toRead = filesWith(metafile, "functions/api/routes/tasks.ts");
+    expect(modulesIn(metafile, [...initFiles(metafile), ...toRead]).filter(isPart)).toEqual([]);
+  });
+
   test("of the api loads only its init at start", async () => {
     const metafile = bundles.metafiles.Api;
     if (!metafile) throw new Error("no bundle of Api");

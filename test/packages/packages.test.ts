@@ -8,9 +8,15 @@ import { promisify } from "node:util";
 import { repositoryRoot } from "@concierge/bundler";
 import { packPackages } from "@concierge/bundler/packages";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Concierge, startConcierge } from "../testing/stack.ts";
 
 const run = promisify(execFile);
 let directory: string;
+let concierge: Concierge;
+/** The Node versions that the packages support, by their programs. */
+const nodes: Record<string, string> = { "Node 24": process.execPath };
+const versions = ["Node 22", "Node 24"] as const;
+const node22 = "22.23.3";
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "concierge-packages-"));
@@ -20,11 +26,62 @@ beforeAll(async () => {
   await run("npm", ["install", ...quiet, ...Object.values(tarballs), "@vercel/sandbox@3.5.0"], {
     cwd: directory,
   });
+  const platform = `node-linux-${process.arch}`;
+  await run("npm", ["install", ...quiet, "--prefix", join(directory, "node22"), `${platform}@${node22}`]);
+  nodes["Node 22"] = join(directory, "node22/node_modules", platform, "bin/node");
+  concierge = await startConcierge({ reapEveryMs: 3_600_000 });
 }, 300_000);
 
-afterAll(() => rm(directory, { recursive: true, force: true }));
+afterAll(async () => {
+  await concierge[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true, force: true });
+});
 
-describe("a project that installed the packages from tarballs", () => {
+const environment = () => ({
+  PATH: process.env.PATH,
+  HOME: directory,
+  CONCIERGE_URL: concierge.url,
+  CONCIERGE_API_KEY: concierge.apiKey,
+});
+
+describe.each(versions)("a project on %s that installed the packages from tarballs", (version) => {
+  const node = () => nodes[version] ?? "";
+
+  test("runs on that version", async () => {
+    const { stdout } = await run(node(), ["--version"]);
+    expect(stdout).toContain(`v${version.slice("Node ".length)}.`);
+  });
+
+  test("uses @concierge/client as its README says", async () => {
+    await write(
+      "client.js",
+      `import { ConciergeError, createClient } from "@concierge/client";
+      const concierge = createClient({ url: process.env.CONCIERGE_URL, apiKey: process.env.CONCIERGE_API_KEY });
+      const { id } = await concierge.start({ prompt: "echo hello", agent: "shell", sessionKey: "packed" });
+      for await (const event of concierge.events(id)) if (event.type === "output") console.log(event.text.trim());
+      console.log((await concierge.wait(id)).status);
+      await concierge.get("task_none").catch((error) => console.log(error instanceof ConciergeError && error.code));`,
+    );
+    const { stdout } = await run(node(), ["client.js"], { cwd: directory, env: environment() });
+    expect(stdout).toBe("hello\nsucceeded\nnot_found\n");
+  });
+
+  test("runs the concierge command, and its MCP bridge", async () => {
+    const bin = join(directory, "node_modules/.bin/concierge");
+    const cli = (...args: string[]) => run(node(), [bin, ...args], { cwd: directory, env: environment() });
+    expect((await cli("--version")).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+    const { stdout } = await cli("start", "echo from the command", "--session", "packed", "--watch");
+    expect(stdout).toContain("from the command");
+    expect(JSON.parse((await cli("metrics", "--json")).stdout).items.length).toBeGreaterThan(20);
+    await expect(cli("dev")).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining("Clone") });
+    const mcp = spawn(node(), [bin, "mcp"], { env: environment(), stdio: ["pipe", "pipe", "inherit"] });
+    const request = { jsonrpc: "2.0", id: 1, method: "tools/list" };
+    mcp.stdin.end(`${JSON.stringify(request)}\n`);
+    const [line] = await once(createInterface({ input: mcp.stdout }), "line");
+    expect(JSON.parse(line).result.tools).toHaveLength(8);
+    await once(mcp, "exit");
+  });
+
   test("starts the vercel-sandbox-local command and uses it through the Vercel SDK", async () => {
     await write(
       "use.js",
@@ -38,17 +95,14 @@ describe("a project that installed the packages from tarballs", () => {
       await sandbox.stop();`,
     );
     const bin = join(directory, "node_modules/.bin/vercel-sandbox-local");
-    const server = spawn(process.execPath, [bin, "--json", "--data-dir", "data"], {
+    const server = spawn(node(), [bin, "--json", "--data-dir", "data"], {
       cwd: directory,
       stdio: ["ignore", "pipe", "inherit"],
     });
     try {
       const [line] = await once(createInterface({ input: server.stdout }), "line");
-      const { stdout } = await run(
-        process.execPath,
-        ["use.js", JSON.parse(line).url, JSON.parse(line).token],
-        { cwd: directory },
-      );
+      const { url, token } = JSON.parse(line);
+      const { stdout } = await run(node(), ["use.js", url, token], { cwd: directory });
       expect(stdout).toBe("hello from the sandbox\n");
     } finally {
       server.kill("SIGTERM");
@@ -58,17 +112,22 @@ describe("a project that installed the packages from tarballs", () => {
 
   test("imports @concierge/sessions", async () => {
     const script = `import * as sessions from "@concierge/sessions"; console.log(Object.keys(sessions).join());`;
-    const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], {
+    const { stdout } = await run(node(), ["--input-type=module", "--eval", script], {
       cwd: directory,
     });
     expect(stdout.trim().split(",")).toContain("SandboxSessionManager");
   });
 
-  test("type-checks against the declarations of both packages", async () => {
+  test("type-checks against the declarations of the packages", async () => {
     await write(
       "consumer.ts",
       `import { type SandboxSession, SandboxSessionManager, type SandboxSessionManagerConfig } from "@concierge/sessions";
       import { type SandboxApi, startSandboxApi } from "vercel-sandbox-local";
+      import { type Client, createClient, type Task } from "@concierge/client";
+      export const client: Client = createClient({ url: "http://x", apiKey: "k" });
+      export const ended = async (id: string): Promise<Task["status"]> => (await client.wait(id)).status;
+      // @ts-expect-error: a prompt is required
+      export const noPrompt = client.start({});
       export function createManager(config: SandboxSessionManagerConfig): SandboxSessionManager {
         return new SandboxSessionManager(config);
       }
@@ -80,7 +139,7 @@ describe("a project that installed the packages from tarballs", () => {
     const compilerOptions = {
       module: "nodenext",
       target: "es2024",
-      lib: ["es2024", "esnext.disposable"],
+      lib: ["es2024", "esnext.disposable", "dom", "dom.iterable", "dom.asynciterable"],
       strict: true,
       noEmit: true,
       types: ["node"],

@@ -12,6 +12,8 @@ export interface Tokens {
 export type Answer =
   | { text: string; everyMs?: number; tokens?: Tokens }
   | { shell: string; tokens?: Tokens }
+  /** Only for Anthropic's API. */
+  | { tool: string; input: object; tokens?: Tokens }
   | { status: number }
   | "hang"
   | "reset";
@@ -111,7 +113,7 @@ type Write = (type: string, data: Record<string, unknown>) => void;
 interface Speech {
   number: number;
   asked: ModelRequest;
-  answer: Extract<Answer, { text: string } | { shell: string }>;
+  answer: Extract<Answer, { text: string } | { shell: string } | { tool: string }>;
   write: Write;
   isGone(): boolean;
 }
@@ -129,7 +131,7 @@ const speakers: Record<string, Speaker> = {
 async function answerAnthropic({ number, asked, answer, write, isGone }: Speech): Promise<void> {
   const { input, output } = answer.tokens ?? TOKENS;
   const usage = { input_tokens: input, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
-  const isTool = "shell" in answer;
+  const call = toolUse(answer);
   write("message_start", {
     message: {
       id: `msg_${number}`,
@@ -142,27 +144,34 @@ async function answerAnthropic({ number, asked, answer, write, isGone }: Speech)
       usage: { ...usage, output_tokens: 1 },
     },
   });
-  if (isTool) {
-    const block = { type: "tool_use", id: `toolu_${number}`, name: "Bash", input: {} };
-    const partial = JSON.stringify({ command: answer.shell, description: "As scripted" });
+  if (call) {
+    const block = { type: "tool_use", id: `toolu_${number}`, name: call.name, input: {} };
+    const partial = JSON.stringify(call.input);
     write("content_block_start", { index: 0, content_block: block });
     write("content_block_delta", { index: 0, delta: { type: "input_json_delta", partial_json: partial } });
-  } else {
+  } else if ("text" in answer) {
     write("content_block_start", { index: 0, content_block: { type: "text", text: "" } });
     for await (const text of words(answer, isGone))
       write("content_block_delta", { index: 0, delta: { type: "text_delta", text } });
   }
   write("content_block_stop", { index: 0 });
-  const delta = { stop_reason: isTool ? "tool_use" : "end_turn", stop_sequence: null };
+  const delta = { stop_reason: call ? "tool_use" : "end_turn", stop_sequence: null };
   write("message_delta", { delta, usage: { output_tokens: output } });
   write("message_stop", {});
+}
+
+function toolUse(answer: Speech["answer"]): { name: string; input: object } | undefined {
+  if ("tool" in answer) return { name: answer.tool, input: answer.input };
+  if (!("shell" in answer)) return undefined;
+  return { name: "Bash", input: { command: answer.shell, description: "As scripted" } };
 }
 
 async function answerOpenai({ number, asked, answer, write, isGone }: Speech): Promise<void> {
   const { input, output } = answer.tokens ?? TOKENS;
   const id = `resp_${number}`;
   write("response.created", { response: { id } });
-  const item = "shell" in answer ? toolCall(number, asked, answer.shell) : message(number, answer.text);
+  const text = "text" in answer ? answer.text : "";
+  const item = "shell" in answer ? toolCall(number, asked, answer.shell) : message(number, text);
   write("response.output_item.added", { output_index: 0, item: { ...item, content: [] } });
   if ("text" in answer) {
     for await (const delta of words(answer, isGone))

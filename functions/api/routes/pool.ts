@@ -1,4 +1,10 @@
-import { baseSnapshotViewSchema, costsSchema, type EndingDeps } from "@concierge/core";
+import {
+  baseSnapshotViewSchema,
+  costsSchema,
+  type EndingDeps,
+  metricsSchema,
+  windows,
+} from "@concierge/core";
 import { getBaseSnapshot, requestBaseSnapshot } from "@concierge/core/base-snapshot/build";
 import { poolSchema, poolStats } from "@concierge/core/capacity/stats";
 import { readCosts } from "@concierge/core/usage/usage";
@@ -36,6 +42,32 @@ const costs = createRoute({
   },
 });
 
+const metrics = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/metrics",
+  scope: "tasks:read",
+  summary: "Get the success metrics of a window and whether they meet their targets",
+  description:
+    "Your own turns; for admins all turns, or those of `userId`. A window is the current clock hour and the 1, 24 or 168 before it. `Accept: text/plain` gets Prometheus' text format.",
+  request: {
+    query: z.strictObject({
+      window: z._default(z.enum(windows), "24h"),
+      userId: z.optional(z.string().check(z.maxLength(64))),
+    }),
+  },
+  responses: {
+    200: {
+      description: "The metrics",
+      content: {
+        "application/json": { schema: metricsSchema },
+        "text/plain": { schema: z.string() },
+      },
+    },
+  },
+  refuses: ["forbidden"],
+});
+
 const getBase = createRoute({
   ...common,
   method: "get",
@@ -58,6 +90,15 @@ export function registerPool(app: DocumentedRouter, deps: EndingDeps): void {
   app.openapi(pool, async (c) => c.json(await poolStats(deps), 200));
 
   app.openapi(costs, async (c) => c.json(await readCosts(deps, c.get("caller"), c.req.valid("query")), 200));
+
+  app.openapi(metrics, async (c) => {
+    const { readMetrics } = await import("@concierge/core/metrics/read");
+    const view = await readMetrics(deps, c.get("caller"), c.req.valid("query"));
+    const accept = c.req.header("accept") ?? "";
+    if (!accept.includes("text/plain") || accept.includes("application/json")) return c.json(view, 200);
+    const { prometheusType, toPrometheus } = await import("@concierge/core/metrics/prometheus");
+    return c.body(toPrometheus(view), 200, { "content-type": prometheusType }) as never;
+  });
 
   app.openapi(getBase, async (c) => c.json(await getBaseSnapshot(deps), 200));
 

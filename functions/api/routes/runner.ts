@@ -2,7 +2,7 @@ import type { EndingDeps } from "@concierge/core";
 import { reportEnd } from "@concierge/core/task/end";
 import { grantClone, grantPush } from "@concierge/core/task/finalize";
 import { takeBeat, takeOutput } from "@concierge/core/task/output";
-import { runnerPaths } from "@concierge/protocol";
+import { runnerPaths, startedAtOf } from "@concierge/protocol";
 import {
   beatPostSchema,
   clonePostSchema,
@@ -13,6 +13,7 @@ import {
   grantSchema,
   outputPostSchema,
 } from "@concierge/protocol/schemas";
+import { parseTraceparent, recordSpan } from "../../telemetry/trace.ts";
 import { recordGrant } from "../audited.ts";
 import { createRoute, type DocumentedRouter, json } from "../openapi/documented-router.ts";
 
@@ -71,7 +72,9 @@ export function registerRunner(app: DocumentedRouter, deps: EndingDeps): void {
   });
 
   app.openapi(endRoute, async (c) => {
-    return c.json({ action: await reportEnd(deps, c.get("turn"), c.req.valid("json")) }, 200);
+    const action = await reportEnd(deps, c.get("turn"), c.req.valid("json"));
+    if (action === "done") recordRunner(c.req.header("traceparent"), c.req.header("tracestate"));
+    return c.json({ action }, 200);
   });
 
   app.openapi(cloneRoute, async (c) => {
@@ -85,4 +88,12 @@ export function registerRunner(app: DocumentedRouter, deps: EndingDeps): void {
     if (grant.action === "go") await recordGrant(deps, c, { branch: push.branch, commit: push.commit });
     return c.json(grant, 200);
   });
+}
+
+/** The runner's span, from its start to the report of its end. It imports nothing, so the api makes the span. */
+function recordRunner(traceparent: string | undefined, tracestate: string | undefined): void {
+  const parent = parseTraceparent(traceparent);
+  const startMs = startedAtOf(tracestate);
+  if (!parent || startMs === undefined) return;
+  recordSpan({ name: "runner", parent, startMs, endMs: Math.max(Date.now(), startMs) });
 }

@@ -1,5 +1,4 @@
-import { type Deps, type EndingDeps, limits, sessionKeySchema, withoutNul } from "@concierge/core";
-import { exec as runCommand } from "@concierge/core/session/exec";
+import { type EndingDeps, sessionKeySchema } from "@concierge/core";
 import { extendSession } from "@concierge/core/session/extend";
 import { checkHealth } from "@concierge/core/session/prepare";
 import {
@@ -13,6 +12,7 @@ import {
 import { sessionViewSchema } from "@concierge/core/session/view";
 import * as z from "zod/mini";
 import { record } from "../audited.ts";
+import { execInSession, execRequestSchema, execResultSchema } from "../exec.ts";
 import { createRoute, type DocumentedRouter, json, security } from "../openapi/documented-router.ts";
 import { formatNameCursor, pageOf, pageQuery, parseNameCursor } from "../paging.ts";
 
@@ -20,41 +20,6 @@ const common = { security, tags: ["sessions"] };
 const params = z.object({ key: sessionKeySchema });
 const probe = z._default(z.enum(["true", "false"]), "false");
 const dayMs = 24 * 60 * 60_000;
-
-const execRequestSchema = z
-  .strictObject({
-    command: z.string().check(z.minLength(1), z.maxLength(4096), withoutNul),
-    args: z.optional(z.array(z.string().check(z.maxLength(128 * 1024), withoutNul)).check(z.maxLength(256))),
-    cwd: z.optional(z.string().check(z.minLength(1), z.maxLength(4096), withoutNul)),
-    env: z.optional(
-      z
-        .record(
-          z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/)),
-          z.string().check(z.maxLength(limits.envMaxBytes), withoutNul),
-        )
-        .check(
-          z.refine((env) => Object.keys(env).length <= limits.envMaxNames, {
-            error: `must have ${limits.envMaxNames} names at most`,
-          }),
-        ),
-    ),
-    timeoutMs: z.optional(z.int().check(z.minimum(1), z.maximum(limits.execTimeoutMaxMs))),
-  })
-  .register(z.globalRegistry, { id: "ExecRequest" });
-
-const execResultSchema = z
-  .object({
-    /** Null if the command was killed at its timeout. */
-    exitCode: z.nullable(z.int()),
-    stdout: z.string(),
-    stderr: z.string(),
-    durationMs: z.int(),
-    timedOut: z.boolean(),
-    truncated: z.boolean(),
-    /** A stop of the session's turn killed the command. */
-    stopped: z.optional(z.literal(true)),
-  })
-  .register(z.globalRegistry, { id: "ExecResult" });
 
 const prepare = createRoute({
   ...common,
@@ -190,16 +155,7 @@ export function registerSessions(app: DocumentedRouter, deps: EndingDeps): void 
   });
 
   app.openapi(exec, async (c) => {
-    const { command: cmd, args = [], timeoutMs = limits.execTimeoutMs, ...rest } = c.req.valid("json");
-    const from = deps.clock.now();
-    const execution = { cmd, args, timeoutMs, maxBytes: limits.execMaxBytes, ...rest };
-    const result = await runCommand(deps, nameIn(c), execution, { mustExist: true });
-    const durationMs = deps.clock.now() - from;
-    const stopped = wasSignalled(result) && (await wasTurnStopped(deps, nameIn(c), from));
-    return c.json(
-      { ...result, durationMs, timedOut: result.exitCode === null, ...(stopped && { stopped }) },
-      200,
-    );
+    return c.json(await execInSession(deps, nameIn(c), c.req.valid("json")), 200);
   });
 
   app.openapi(remove, async (c) => {
@@ -208,26 +164,6 @@ export function registerSessions(app: DocumentedRouter, deps: EndingDeps): void 
     await deleteSession(deps, nameIn(c));
     return c.body(null, 204);
   });
-}
-
-/** The exit codes of SIGKILL and SIGTERM. */
-function wasSignalled({ exitCode }: { exitCode: number | null }): boolean {
-  return exitCode === 137 || exitCode === 143;
-}
-
-/** Whether a turn of the session was being stopped at any time since `from`. */
-async function wasTurnStopped(
-  { store }: Pick<Deps, "store">,
-  { userId, sessionKey }: { userId: string; sessionKey: string },
-  from: number,
-): Promise<boolean> {
-  const lease = (await store.getSession(userId, sessionKey))?.lease;
-  const task = lease && (await store.getTask(lease.taskId));
-  if (!task) return false;
-  if (task.state.status === "stopping") return true;
-  const stopping = task.phases.findLast(({ status }) => status === "stopping");
-  const last = task.phases.at(-1);
-  return stopping !== undefined && stopping.turn === task.turn && last !== undefined && last.at >= from;
 }
 
 /** A session is named by its owner and its key, so users can use the same session key. */

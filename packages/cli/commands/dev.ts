@@ -1,34 +1,41 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
-import { CommandError, type ExitCode, exitCodes } from "../errors.ts";
+import { CommandError, exitCodes } from "../errors.ts";
 import type { Program } from "../program.ts";
 
-const starter = fileURLToPath(new URL("../../dev/bin/concierge-dev.mjs", import.meta.url));
+/** Only a checkout has it: the installed command is for servers that run elsewhere. */
+const stack = new URL("../../dev/cli.ts", import.meta.url);
 
 export function registerDev(program: Program): void {
   program
     .command("dev")
-    .description("run Concierge on this machine, from a checkout: concierge dev -- --port 0")
-    .argument("[options...]", "options of `npm run dev`, after `--`")
-    .action(async (args, _, command) => {
-      if (!existsSync(starter)) {
-        const next = "Clone the repository and run `npm ci && npm run dev` in it.";
-        throw new CommandError(
-          "The embedded stack is not part of the installed command.",
-          exitCodes.failed,
-          next,
-        );
-      }
+    .description("run Concierge on this machine, from a checkout")
+    .option("--port <n>", "port on 127.0.0.1; 0 picks a free one (default 4000)")
+    .option("--data-dir <dir>", "keeps tasks, sandboxes and keys between runs (default .concierge/)")
+    .option("--reap-every <ms>", "time between reaper passes (default 60000)")
+    .option("--api-processes <n>", "API processes behind the port (default 1)")
+    .option("--bundled", "run the bundles that are deployed instead of the sources")
+    .option("--json-logs", "print the log entries as JSON lines")
+    .argument("[options...]", "the same options as `npm run dev`, after `--`")
+    .action(async (rest, { port, dataDir, reapEvery, apiProcesses, bundled, jsonLogs }, command) => {
+      if (!existsSync(stack)) throw notInstalled();
       const { json } = command.optsWithGlobals();
-      const child = spawn(process.execPath, [starter, ...(json ? ["--json"] : []), ...args], {
-        stdio: "inherit",
-      });
-      // The terminal sends Ctrl-C to both. The child ends in order, and this process ends with it.
-      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-        process.on(signal, () => void (signal !== "SIGINT" && child.kill(signal)));
-      const [code] = (await once(child, "exit")) as [number | null];
-      process.exitCode = (code ?? exitCodes.failed) as ExitCode;
+      const given = { port, "data-dir": dataDir, "reap-every": reapEvery, "api-processes": apiProcesses };
+      const args = [
+        ...Object.entries(given).flatMap(([name, value]) =>
+          value === undefined ? [] : [`--${name}=${value}`],
+        ),
+        ...Object.entries({ bundled, "json-logs": jsonLogs, json }).flatMap(([name, on]) =>
+          on ? [`--${name}`] : [],
+        ),
+        ...rest,
+      ];
+      // In this process, so that a signal reaches the stack and not only its parent. It exits by itself.
+      const { main } = (await import(stack.href)) as { main(args: string[]): Promise<void> };
+      await main(args);
     });
+}
+
+function notInstalled(): CommandError {
+  const next = "Clone the repository and run `npm ci && npx concierge dev` in it.";
+  return new CommandError("The embedded stack is not part of the installed command.", exitCodes.failed, next);
 }

@@ -1,5 +1,5 @@
 import { Option } from "@commander-js/extra-typings";
-import { ConciergeError } from "@concierge/client";
+import { ConciergeError, type Metrics } from "@concierge/client";
 import { connect } from "../connection/connect.ts";
 import { CommandError, exitCodes } from "../errors.ts";
 import type { Program } from "../program.ts";
@@ -63,7 +63,7 @@ export function registerPool(program: Program): void {
     .action(async ({ window }, command) => {
       const options = command.optsWithGlobals();
       const client = await connect(options);
-      const metrics = await client.read(`/v1/metrics?window=${window}`).catch((error: unknown) => {
+      const metrics = await client.metrics({ window }).catch((error: unknown) => {
         throw error instanceof ConciergeError && error.status === 404 ? noMetrics() : error;
       });
       if (options.json) return printJson(metrics);
@@ -80,19 +80,13 @@ function noMetrics(): CommandError {
   );
 }
 
-/** Not in the document that the client's types come from, so nothing about its fields is assumed. */
-function rowsOf(metrics: unknown): string[][] {
-  const items = (metrics as { items?: unknown } | null)?.items;
-  if (!Array.isArray(items)) return [];
-  return items.map((item: Record<string, unknown>) => {
-    const target = item.target as { op?: unknown; value?: unknown } | null | undefined;
-    return [
-      item.name,
-      item.value,
-      item.unit,
-      target && `${target.op} ${target.value}`,
-      item.met,
-      item.samples,
-    ].map((value) => (value === null || value === undefined ? "-" : String(value)));
-  });
+function rowsOf({ items }: Metrics): string[][] {
+  return items.map(({ name, value, unit, target, met, samples }) => [
+    name,
+    value === null ? "-" : String(Math.round(value * 1000) / 1000),
+    unit,
+    target ? `${target.op} ${target.value}` : "-",
+    met === null ? "-" : String(met),
+    String(samples),
+  ]);
 }

@@ -83,7 +83,7 @@ async function checkPort({ isPortFree, fetch }: Machine): Promise<Check> {
     name,
     result: "warn",
     detail: `${devPort} is used by another program`,
-    fix: "Choose another port: `concierge dev -- --port 0`.",
+    fix: "Choose another port: `concierge dev --port 0`.",
   };
 }
 

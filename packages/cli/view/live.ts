@@ -34,7 +34,8 @@ export function createLiveView({
   let trouble = "";
   let frame = 0;
   let isLineOpen = false;
-  let isDrawn = false;
+  /** The width of the progress line on the screen; 0 if there is none. */
+  let drawnWidth = 0;
   let held: string[] | undefined;
   const timer = setInterval(() => {
     frame += 1;
@@ -129,14 +130,21 @@ export function createLiveView({
     const parts = [took, ...(step ? [step] : []), ...(costUsd > 0 ? [formatUsd(costUsd)] : [])];
     const rest = trouble || `${parts.join(" · ")} · Ctrl-C to stop or leave`;
     const room = screen.columns - phase.status.length - 4;
-    const text = trouble ? paint("yellow", shorten(rest, room)) : paint("dim", shorten(rest, room));
-    screen.write(`${eraseLine}${paint("cyan", sign)} ${formatStatus(phase.status)} ${text}`);
-    isDrawn = true;
+    const fitting = shorten(rest, room);
+    const text = paint(trouble ? "yellow" : "dim", fitting);
+    screen.write(`${eraseDrawn()}${paint("cyan", sign)} ${formatStatus(phase.status)} ${text}`);
+    drawnWidth = phase.status.length + 3 + [...fitting].length;
   }
 
   function erase(): void {
-    if (isDrawn) screen.write(eraseLine);
-    isDrawn = false;
+    if (drawnWidth > 0) screen.write(eraseDrawn());
+    drawnWidth = 0;
+  }
+
+  /** A terminal that became narrower has wrapped the line, so the rows above are erased, too. */
+  function eraseDrawn(): string {
+    const wrapped = Math.max(Math.ceil(drawnWidth / Math.max(screen.columns, 1)) - 1, 0);
+    return eraseLine + `\x1b[1A${eraseLine}`.repeat(wrapped);
   }
 }
 

@@ -15,7 +15,8 @@ export type Measure =
 export interface SuccessMetric {
   says: string;
   measure: Measure;
-  target: { atLeast: number } | { atMost: number };
+  /** Null: the value is only watched. */
+  target: { atLeast: number } | { atMost: number } | null;
 }
 
 const byUser = "stopped_by_user";
@@ -140,6 +141,24 @@ export const successMetrics = {
       as: "average for each",
     },
     target: { atMost: 2 },
+  },
+  health_check_failures: {
+    says: "Probes before a turn that found the sandbox stopped or gone",
+    measure: share(
+      [{ metric: "health_resumable" }, { metric: "health_gone" }],
+      [{ metric: "health_healthy" }, { metric: "health_resumable" }, { metric: "health_gone" }],
+    ),
+    target: null,
+  },
+  active_sandboxes: {
+    says: "Sandboxes now",
+    measure: { term: { metric: "pool_sandboxes" }, statistic: "Average" },
+    target: null,
+  },
+  idle_cleanups: {
+    says: "Idle sandboxes released",
+    measure: { term: { metric: "room_released" }, statistic: "Sum" },
+    target: null,
   },
 } as const satisfies Record<string, SuccessMetric>;
 

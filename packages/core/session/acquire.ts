@@ -23,6 +23,8 @@ export interface SandboxRequest {
   /** Checked after each read of the session: a turn that has ended meanwhile gets no sandbox. */
   isWanted: () => Promise<boolean>;
   progress: (step: string, detail: string) => Promise<void>;
+  /** Called when an attempt to replace a lost sandbox failed. */
+  onRecreateFailed?: () => void;
   /** The session as the caller just read it; saves the first read. */
   session?: Session | undefined;
 }

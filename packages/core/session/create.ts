@@ -33,7 +33,10 @@ export async function replaceSandbox(
     if (isLost && replaced) metrics.count("recreated", 1, { outcome: "done" });
     return replaced;
   } catch (error) {
-    if (isLost) metrics.count("recreated", 1, { outcome: "failed" });
+    if (isLost) {
+      metrics.count("recreated", 1, { outcome: "failed" });
+      acquisition.request.onRecreateFailed?.();
+    }
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 import type { AcquireDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import type { SessionName } from "../ports.ts";
-import { addUsage } from "../usage/usage.ts";
+import { addMeasures, addUsage } from "../usage/usage.ts";
 import { type AcquiredSandbox, acquireSandbox, type SandboxRequest } from "./acquire.ts";
 import { healthOf } from "./health.ts";
 import { release, whoHolds } from "./release.ts";
@@ -38,7 +38,8 @@ export async function countPrepared(
 ): Promise<void> {
   if (origin === "reused" || origin === "resumed") return;
   const initMs = Object.values(steps).reduce((total, ms) => total + ms, 0);
-  await addUsage(deps, userId, { creations: 1, initMs_prepared: initMs });
+  const samples = await addUsage(deps, userId, { creations: 1, initMs_prepared: initMs });
+  await addMeasures(deps, samples, userId);
 }
 
 /** The health of the session's sandbox; `gone` if it has none. */

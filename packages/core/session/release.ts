@@ -3,7 +3,7 @@ import type { AcquireDeps, Deps } from "../deps.ts";
 import type { SandboxRef } from "../ports.ts";
 import type { Task } from "../task/schema.ts";
 import { idleOf } from "../usage/decide.ts";
-import { addUsage } from "../usage/usage.ts";
+import { addMeasures, addUsage } from "../usage/usage.ts";
 import { decideLease, filesOf } from "./decide.ts";
 import type { Session } from "./schema.ts";
 
@@ -53,7 +53,8 @@ export async function release(
   deps.metrics.count("room_released");
   if (idleMs > 0) {
     deps.metrics.count("room_idle_ms", idleMs, { fate: "released" });
-    await addUsage(deps, userId, { idleMs });
+    const samples = await addUsage(deps, userId, { idleMs }, [["room_released", 1]]);
+    await addMeasures(deps, samples, name);
   }
   return true;
 }

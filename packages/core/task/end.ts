@@ -10,6 +10,7 @@ import {
   decideRunnerAction,
   type EndCause,
   type RunnerEnd,
+  silentAt,
   terminateBackoffMs,
 } from "./decide.ts";
 import { settleReported } from "./finalize.ts";
@@ -19,7 +20,7 @@ import { closeNetwork } from "./network.ts";
 import { proveDeath } from "./prove.ts";
 import { wasReported } from "./read.ts";
 import { reported } from "./report.ts";
-import { type Actor, commandOf, type Task, type TaskError, type TaskState } from "./schema.ts";
+import { type Actor, commandOf, type Task, type TaskError, type TaskState, tallied } from "./schema.ts";
 
 /**
  * Ends a turn for stop, deadline, inactivity, budget or reaper. Order: the write after which no push is granted and no
@@ -46,7 +47,12 @@ export async function beginStopping(
   by: Actor,
   { guard = when.mayStop(task.turn), attempts = 0 }: { guard?: TaskGuard; attempts?: number } = {},
 ): Promise<{ task: Task; won: boolean }> {
-  const change = stoppingChange(deps, task.turn, cause, { by, attempts, ...commandOf(task) });
+  const change = stoppingChange(deps, task.turn, cause, {
+    by,
+    attempts,
+    task,
+    ...commandOf(task),
+  });
   const outcome = await deps.store.changeTask(task.id, guard, change);
   if (outcome.won) countStopBegun(deps, outcome.item, cause);
   return { task: outcome.item ?? task, won: outcome.won };
@@ -94,7 +100,7 @@ async function attempt(deps: SandboxDeps, task: Task, by: Actor): Promise<Task> 
     task.id,
     when.stopping(turn),
     ended(turn, { status: outcome, endedAt: now, result: null, error }, now, by, {
-      set: isClosed ? {} : { networkOpen: true },
+      set: { ...tallied(task, { stopAttempts: state.attempts }), ...(!isClosed && { networkOpen: true }) },
     }),
   );
   if (over.won) {
@@ -139,7 +145,11 @@ export async function reportEnd(
   const news = { ...(task && reported(task, end, clock.now())), ...(!isClosed && { networkOpen: true }) };
   const change =
     "outcome" in verdict
-      ? stoppingChange(deps, turn, verdict, { by: "runner", news, ...(task && commandOf(task)) })
+      ? stoppingChange(deps, turn, verdict, {
+          by: "runner",
+          news,
+          ...(task && { task, ...commandOf(task) }),
+        })
       : endedChange(deps, turn, verdict, end, news);
   const outcome = await store.changeTask(taskId, when.saidEverything(turn, end.lastSeq), change);
   if (!outcome.won) {
@@ -172,7 +182,8 @@ function stoppingChange(
     attempts = 0,
     commandId,
     news = {},
-  }: { by: Actor; attempts?: number; commandId?: string; news?: News },
+    task,
+  }: { by: Actor; attempts?: number; commandId?: string; news?: News; task?: Task },
 ) {
   const now = clock.now();
   const launched = commandId === undefined ? {} : { commandId };
@@ -181,9 +192,16 @@ function stoppingChange(
       state: { status: "stopping", outcome, error: shortened(error), attempts, ...launched } as const,
       dueAt: now + (attempts > 0 ? terminateBackoffMs(attempts) : terminateRetryMs),
       ...news,
+      ...(task?.turn === turn && tallyAtStop(task, error, now)),
     },
     phase: { turn, status: "stopping", at: now, by, note: error.code } as const,
   };
+}
+
+/** How late a silent turn is ended, and what was counted so far but not written. */
+function tallyAtStop(task: Task, { code }: TaskError, now: number): Partial<Pick<Task, "tally">> {
+  if (code === "inactivity_timeout") return tallied(task, { stuckLateMs: Math.max(now - silentAt(task), 0) });
+  return task.tally?.turn === task.turn ? { tally: task.tally } : {};
 }
 
 function endedChange({ clock, config }: Deps, turn: number, state: TaskState, end: RunnerEnd, news: News) {

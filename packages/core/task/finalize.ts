@@ -1,7 +1,8 @@
-import type { EndingDeps, SealingDeps } from "../deps.ts";
+import type { Deps, EndingDeps, SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import { finalizeMs, reaperSlackMs } from "../limits.ts";
 import type { GitCredential } from "../ports.ts";
+import { addIncident } from "../usage/usage.ts";
 import { maskTexts, turnSecrets } from "./accept-output.ts";
 import {
   decidePushed,
@@ -92,7 +93,7 @@ export async function settleReported(
   const task = await deps.store.getTask(taskId);
   if (wasReported(task, turn)) return "done";
   if (task?.turn !== turn || task.state.status !== "finalizing") {
-    if (pushed) deps.metrics.count("push_unexpected", 1, { after: endOf(task?.state) });
+    if (pushed) await countUnexpectedPush(deps, taskId, task);
     return "stop";
   }
   const { push } = task.state;
@@ -134,6 +135,12 @@ async function readOutcome(
   } catch {
     return "unknown";
   }
+}
+
+async function countUnexpectedPush(deps: Deps, taskId: string, task: Task | undefined): Promise<void> {
+  const after = endOf(task?.state);
+  deps.metrics.count("push_unexpected", 1, { after });
+  await addIncident(deps, task?.userId, ["push_unexpected", 1, after], taskId);
 }
 
 function endOf(state: TaskState | undefined): "stopped" | "timed_out" | "other" {

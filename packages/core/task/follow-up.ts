@@ -3,11 +3,12 @@ import type { Deps, SandboxDeps } from "../deps.ts";
 import { ProviderError } from "../errors.ts";
 import { errorDetailMaxBytes, followUpDueMs } from "../limits.ts";
 import { countTurnEnd } from "../metrics/count.ts";
+import { samplesOf } from "../metrics/measures.ts";
 import type { TaskChange } from "../ports.ts";
 import { markIdle } from "../session/idle.ts";
 import { hasLease } from "../session/lease.ts";
-import { usageOf } from "../usage/decide.ts";
-import { addUsage } from "../usage/usage.ts";
+import { dayOf, usageOf } from "../usage/decide.ts";
+import { addMeasures, addUsage, usageSamples } from "../usage/usage.ts";
 import { dismissTurn } from "../users/holds.ts";
 import { announce } from "../webhook/deliver.ts";
 import { when } from "./guards.ts";
@@ -48,8 +49,8 @@ export async function requestFollowUp(deps: Deps, task: Task): Promise<void> {
 
 /**
  * What follows a turn's end: mark the session idle, release a sandbox that is not kept, queue the webhook, count the
- * usage. Safe to repeat. A crash between the mark and the sum loses one count, which is better than charging twice.
- * After any other failure the task stays due and all of it runs again.
+ * usage and the success metrics. Safe to repeat. A crash between the mark and the sums loses one count, which is better
+ * than charging twice. After any other failure the task stays due and what is missing runs again.
  */
 export async function followUp(deps: SandboxDeps, task: Task): Promise<void> {
   const { store, clock, work } = deps;
@@ -67,12 +68,23 @@ export async function followUp(deps: SandboxDeps, task: Task): Promise<void> {
   if (task.networkOpen) await closeLate(deps, task);
   const mark = { set: { countedTurn: turn }, remove: ["dueAt", "reaped", "networkOpen"] } as const;
   const marked = await store.changeTask(id, when.notFollowedUp(turn), mark);
-  const usage = usageOf(task);
-  if (!marked.won || !usage) return;
+  if (!marked.won) return;
+  const usage = usageOf(task) ?? {};
+  const isSummed = (marked.item.summedTurn ?? 0) >= turn;
+  const again = (set: TaskChange["set"]) =>
+    store.changeTask(id, when.ended(turn), { set: { countedTurn: turn - 1, dueAt: clock.now(), ...set } });
+  let samples = [...samplesOf(task), ...usageSamples(dayOf(clock.now()), usage)];
   try {
-    await addUsage(deps, userId, usage);
+    if (!isSummed) samples = await addUsage(deps, userId, usage, samplesOf(task));
   } catch (error) {
-    await store.changeTask(id, when.ended(turn), { set: { countedTurn: turn - 1, dueAt: clock.now() } });
+    await again({});
+    throw error;
+  }
+  try {
+    await addMeasures(deps, samples, id);
+  } catch (error) {
+    // The user's sums are done; only the sums over all users are added again.
+    await again({ summedTurn: turn });
     throw error;
   }
 }

@@ -208,6 +208,7 @@ async function launchConfigOf(deps: LaunchDeps, task: Task, prompt: string): Pro
   const endsSilence = await flags.isOn("ENABLE_INACTIVITY_TIMEOUT", task.userId);
   const maxDurationMs = Math.max(task.deadlineAt - clock.now(), 1);
   const requestId = deps.requestId?.();
+  const traceparent = deps.traceparent?.();
   return {
     protocol: protocolVersion,
     taskId: task.id,
@@ -223,6 +224,7 @@ async function launchConfigOf(deps: LaunchDeps, task: Task, prompt: string): Pro
     env: openSecrets(sealer, task).env ?? {},
     ...(requestId !== undefined && { requestId }),
     ...(task.leftovers && { leftovers: task.leftovers }),
+    ...(traceparent !== undefined && { traceparent }),
     ...(task.repo && { repo: { ...task.repo, message: commitMessage(prompt) } }),
   };
 }

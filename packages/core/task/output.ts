@@ -2,6 +2,7 @@ import type { Deps, SealingDeps } from "../deps.ts";
 import { AppError } from "../errors.ts";
 import type { OutputBatch } from "../events/schema.ts";
 import { countTold } from "../metrics/count.ts";
+import { addIncident } from "../usage/usage.ts";
 import { countSpend } from "../users/spend.ts";
 import { fitChunks, maskChunks, turnSecrets } from "./accept-output.ts";
 import { causes, decideRunnerAction, isNewSign, type RunnerAction, signOfLife } from "./decide.ts";
@@ -101,6 +102,7 @@ async function answer(deps: Deps, task: Task | undefined, turn: number): Promise
   if (action !== "stop") return action;
   if (task && !(await deps.flags.isOn("ENABLE_CANCELLATION_CHECKS", task.userId))) return "continue";
   countTold(deps, task, turn);
+  if (!task) await addIncident(deps, undefined, ["cancellation_told", 1, "unknown"], String(turn));
   return "stop";
 }
 

@@ -9,7 +9,7 @@ import { endTurn } from "./end.ts";
 import { when } from "./guards.ts";
 import { launch } from "./launch.ts";
 import { createProgress, type Progress } from "./progress.ts";
-import type { Task } from "./schema.ts";
+import { type Task, tallied } from "./schema.ts";
 
 /**
  * Gives a turn its sandbox and launches its runner. Many workers may run this for one turn; one claim and one launch
@@ -25,7 +25,13 @@ export async function provision(
 
   const { task } = claimed;
   const progress = createProgress(deps, task);
-  const provisioning: Provisioning = { ...claimed, claimId, attempt, acquired: undefined };
+  const provisioning: Provisioning = {
+    ...claimed,
+    claimId,
+    attempt,
+    acquired: undefined,
+    recreatesFailed: 0,
+  };
   try {
     await acquireAndLaunch(deps, provisioning, progress);
   } catch (error) {
@@ -41,6 +47,8 @@ interface Provisioning {
   /** How many attempts were made before. */
   attempt: number;
   acquired: AcquiredSandbox | undefined;
+  /** Failed attempts of this worker to replace a lost sandbox. */
+  recreatesFailed: number;
 }
 
 /** The claim is renewed only while this runs: a claim that was given back must not be renewed afterwards. */
@@ -63,6 +71,9 @@ async function acquireAndLaunch(
     by: `${taskId}/${turn}`,
     isWanted: async () => isClaimedBy(await deps.store.getTask(taskId), turn, claimId),
     progress,
+    onRecreateFailed: () => {
+      provisioning.recreatesFailed += 1;
+    },
   });
   const acquired = await acquiring.catch(async (error: unknown) => {
     // The next worker relies on the deadline timer. If arming it failed, throw that error instead: the claim is then
@@ -168,7 +179,7 @@ function renewClaim({ store, clock }: LaunchDeps, task: Task, claimId: string): 
  */
 async function recover(
   deps: LaunchDeps,
-  { task, claimId, attempt, acquired }: Provisioning,
+  { task, claimId, attempt, acquired, recreatesFailed }: Provisioning,
   error: unknown,
   progress: Progress,
 ): Promise<void> {
@@ -178,7 +189,8 @@ async function recover(
     error instanceof SetupError || (error instanceof ProviderError && error.kind === "refused");
   if (isRefused) {
     const cause = { outcome: "failed", error: { code: "provision_failed", detail: error.message } } as const;
-    await endTurn(deps, task, cause, "worker", when.claimedBy(turn, claimId));
+    const counted = { ...task, ...tallied(task, { recreatesFailed }) };
+    await endTurn(deps, counted, cause, "worker", when.claimedBy(turn, claimId));
     return;
   }
   if (!(error instanceof ProviderError || error instanceof CapacityError)) throw error;
@@ -188,7 +200,8 @@ async function recover(
   if (acquired && kind === "gone") await forgetSandbox(deps, task, acquired);
   if (acquired && kind === "stopped") await mustProbe(deps, task, acquired);
   if (kind !== undefined && !isOver) metrics.count("health_unknown");
-  if (isOver && attempt >= loopAttempts) metrics.count("reinstall_loop");
+  const isLoop = isOver && attempt >= loopAttempts;
+  if (isLoop) metrics.count("reinstall_loop");
   const askedMs = error instanceof ProviderError ? error.retryAfterMs : undefined;
   // A sandbox that is gone or stopped is replaced or resumed at once. Otherwise wait.
   const delayMs = isOver && attempt === 0 ? 0 : retryDelayMs(attempt, taskId, askedMs);
@@ -199,6 +212,7 @@ async function recover(
       state: { status: "provisioning", claim: { id: givenBack, until } },
       dueAt: until + delayMs + claimMs,
       ...(acquired && { maybeLaunched: true }),
+      ...((isLoop || recreatesFailed > 0) && tallied(task, { recreatesFailed, loops: isLoop ? 1 : 0 })),
     },
   });
   await work.send({ kind: "provision", taskId, turn, attempt: attempt + 1 }, delayMs, task.userId);

@@ -195,6 +195,22 @@ export const limitsSchema = z.lazy(() =>
   }),
 );
 
+const count = () => z.optional(z.int().check(z.nonnegative()));
+
+export const tallySchema = z.lazy(() =>
+  z.object({
+    turn: z.int().check(z.positive()),
+    stopAttempts: count(),
+    /** How long after it counted as silent the turn was ended. */
+    stuckLateMs: count(),
+    /** How often the sandbox of a silent turn reported activity. */
+    falseSilences: count(),
+    recreatesFailed: count(),
+    /** How often a sandbox was lost again after it had been replaced. */
+    loops: count(),
+  }),
+);
+
 export const taskSchema = z.lazy(() =>
   z.object({
     id: ownId(),
@@ -265,6 +281,10 @@ export const taskSchema = z.lazy(() =>
     networkOpen: z.optional(z.boolean()),
     /** The newest turn whose follow-up is done: usage counted, webhook queued. */
     countedTurn: z.optional(z.int().check(z.nonnegative())),
+    /** The newest turn whose usage was added to its user's sums, written only if the sum over all users failed. */
+    summedTurn: z.optional(z.int().check(z.nonnegative())),
+    /** What happened during this turn that its end counts. */
+    tally: z.optional(tallySchema),
     /** When the reaper looks at this task; absent once it has ended and the follow-up is done. */
     dueAt: z.optional(time),
     /** How often the reaper has looked at it in this turn and status. */
@@ -283,10 +303,23 @@ export type Notice = z.infer<typeof noticeSchema>;
 export type Repo = z.infer<typeof repoSchema>;
 export type Push = z.infer<typeof pushSchema>;
 export type AgentUsage = z.infer<typeof usageSchema>;
+export type Tally = z.infer<typeof tallySchema>;
 export type Limits = z.infer<typeof limitsSchema>;
 
 export function commandOf({ state }: Task): { commandId?: string } {
   return "commandId" in state && state.commandId !== undefined ? { commandId: state.commandId } : {};
+}
+
+/** The turn's tally with these counts added. */
+export function tallied(
+  { turn, tally }: Pick<Task, "turn" | "tally">,
+  counts: Omit<Tally, "turn">,
+): { tally: Tally } {
+  const before: Omit<Tally, "turn"> = tally?.turn === turn ? tally : {};
+  const sum = { ...before };
+  for (const [name, by] of Object.entries(counts) as [keyof typeof counts, number][])
+    if (by > 0) sum[name] = (before[name] ?? 0) + by;
+  return { tally: { ...sum, turn } };
 }
 
 export function isTerminal(status: Status): status is (typeof terminalStatuses)[number] {

@@ -9,7 +9,7 @@ import { settleTimedOut } from "./finalize.ts";
 import { followUp } from "./follow-up.ts";
 import { when } from "./guards.ts";
 import { runDirOf } from "./launch.ts";
-import { type Actor, commandOf, type Task } from "./schema.ts";
+import { type Actor, commandOf, type Task, tallied } from "./schema.ts";
 
 /** Reads the task, decides, and then does nothing, arms the timer again, or ends the turn. */
 export async function fireTimer(deps: EndingDeps, timer: Timer): Promise<void> {
@@ -83,9 +83,14 @@ async function lookAgain(
   evidence: Partial<Pick<Task, "lastActivityAt" | "aliveAt">>,
 ): Promise<void> {
   const now = clock.now();
-  const inMs = Math.max(silentAt(task) - now, Object.keys(evidence).length > 0 ? 1000 : silenceRetryMs);
+  const isAlive = Object.keys(evidence).length > 0;
+  const inMs = Math.max(silentAt(task) - now, isAlive ? 1000 : silenceRetryMs);
   await store.changeTask(task.id, when.running(task.turn), {
-    set: { ...evidence, dueAt: Math.max(runningDueAt(task), now + inMs) },
+    set: {
+      ...evidence,
+      ...(isAlive && tallied(task, { falseSilences: 1 })),
+      dueAt: Math.max(runningDueAt(task), now + inMs),
+    },
   });
   await timers.arm({ kind: "inactivity", taskId: task.id, turn: task.turn }, inMs);
 }

@@ -1,7 +1,7 @@
 import type { Agent, IncomingMessage, RequestOptions } from "node:http";
 import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
-import { requestIdHeader, turnHeader } from "@concierge/protocol";
+import { requestIdHeader, traceHeaders, turnHeader } from "@concierge/protocol";
 
 /** A longer reply is an error. The control plane's are far shorter. */
 const replyMaxBytes = 64 * 1024;
@@ -12,6 +12,7 @@ export interface ConnectionTarget {
   /** The value of `turnHeader`. */
   mark: string;
   requestId?: string | undefined;
+  traceparent?: string | undefined;
   timeoutMs: number;
 }
 
@@ -32,7 +33,7 @@ export interface Connection {
 }
 
 export function createConnection(target: ConnectionTarget): Connection {
-  const { token, mark, requestId, timeoutMs } = target;
+  const { token, mark, requestId, traceparent, timeoutMs } = target;
   const { protocol, hostname, port, pathname } = new URL(target.url);
   const isTls = protocol === "https:";
   const host = hostname.replace(/^\[(.*)\]$/, "$1");
@@ -45,6 +46,7 @@ export function createConnection(target: ConnectionTarget): Connection {
     authorization: `Bearer ${token}`,
     [turnHeader]: mark,
     ...(requestId !== undefined && { [requestIdHeader]: requestId }),
+    ...(traceparent !== undefined && traceHeaders(traceparent, Date.now())),
     "content-type": "application/json",
   };
   let loaded: ReturnType<typeof load> | undefined;

@@ -51,6 +51,7 @@ export function parseLaunchConfig(json: string | undefined): TurnConfig {
     url: httpUrl(fields, "url"),
     token: headerText(fields, "token"),
     ...(fields.requestId !== undefined && { requestId: headerText(fields, "requestId") }),
+    ...(fields.traceparent !== undefined && { traceparent: headerText(fields, "traceparent") }),
     agent: text(fields, "agent"),
     runDir: resolve(text({ runDir: dirname(process.argv[1] ?? ""), ...fields }, "runDir")),
     cwd: resolve(text(fields, "cwd")),

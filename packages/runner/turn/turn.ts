@@ -36,13 +36,14 @@ export async function runTurn(config: TurnConfig, interrupted: Promise<Interrupt
   // Started first, because it runs another process. A failure shows when the agent is started.
   const pipes = makePipes(config.runDir);
   pipes.catch(() => {});
-  const { timings, url, token, requestId } = config;
+  const { timings, url, token, requestId, traceparent } = config;
   const secrets = secretsOf(config);
   const client = createClient({
     url,
     token,
     mark: turnMark(config),
     requestId,
+    traceparent,
     timeoutMs: timings.requestTimeoutMs,
   });
   const spool = createSpool(join(config.runDir, "spool"), config.maxSpoolBytes);

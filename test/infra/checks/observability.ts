@@ -108,15 +108,15 @@ export const deadLettersWatched: Check = (program) => {
 export const targetsDrawn: Check = (program) =>
   Object.entries(successMetrics).flatMap(([name, { measure, target }]) => {
     const isShare = "as" in measure && measure.as === "share";
-    const bound = "atLeast" in target ? target.atLeast : target.atMost;
-    const value = isShare ? bound * 100 : bound;
+    const bound = target && ("atLeast" in target ? target.atLeast : target.atMost);
+    const value = isShare && bound !== null ? bound * 100 : bound;
     const wanted = termsOf(measure).map(({ metric, is = "" }) => `${metric} ${is}`);
     const isDrawn = widgetsOf(program).some((properties) => {
       const shown = askedIn(properties, "").map(({ name: metric, dimensions: { service: _, ...others } }) =>
         [metric, Object.values(others)[0] ?? ""].join(" "),
       );
       const lines = list(read({ inputs: properties } as never, "annotations.horizontal"));
-      const isLine = lines.some((line) => isRecord(line) && line.value === value);
+      const isLine = value === null || lines.some((line) => isRecord(line) && line.value === value);
       return isLine && wanted.every((one) => shown.includes(one));
     });
     return isDrawn ? [] : [`the dashboard does not show ${name} with its target of ${value}`];

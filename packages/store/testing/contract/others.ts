@@ -109,6 +109,32 @@ export function otherContract(on: Fixture): void {
     });
   });
 
+  describe("the success metrics", () => {
+    const sumOf = (hours: { hour: string; counters: Readonly<Record<string, number>> }[], name: string) =>
+      hours.reduce((sum, { counters }) => sum + (counters[name] ?? 0), 0);
+
+    it("add up by hour under concurrency, over all users and beside a user's usage", async () => {
+      const [mine, other] = [on.user(), on.user()];
+      const day = `2026-02-${on.number()}`;
+      const expiresAt = on.now() + 60_000;
+      const at = (hour: string) => ({ hour, counters: { turn_ended: 1, stop_ms_b12: 2 } });
+      await stampede(async (i) => {
+        await on.store.addUsage(day, mine, { turns: 1 }, expiresAt, at(i % 2 ? "07" : "23"));
+        await on.store.addMeasures(day, at("07"), `task ${i}`, expiresAt);
+      });
+      await on.store.addUsage(day, other, { turns: 1 }, expiresAt);
+      const hours = await on.store.getMeasures(day, mine);
+      expect(hours.map(({ hour }) => hour).sort()).toEqual(["07", "23"]);
+      expect(sumOf(hours, "turn_ended")).toBe(contenders);
+      expect(await on.store.getMeasures(day, other)).toEqual([]);
+      expect((await on.store.getUsage(day, mine))?.counters).toEqual({ turns: contenders });
+      const all = await on.store.listMeasures(day);
+      expect(new Set(all.map(({ hour }) => hour))).toEqual(new Set(["07"]));
+      expect([sumOf(all, "turn_ended"), sumOf(all, "stop_ms_b12")]).toEqual([contenders, 2 * contenders]);
+      expect(await on.store.listMeasures("2025-12-31")).toEqual([]);
+    });
+  });
+
   describe("a warm sandbox", () => {
     const aWarm = (): WarmSandbox => ({
       state: "creating",
