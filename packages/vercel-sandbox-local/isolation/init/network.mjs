@@ -39,7 +39,7 @@ export function forwardPorts({ where, ports }) {
 
 /** Connects a port of this sandbox to the gateway, which asked for it. */
 export function dial({ port, dialId }) {
-  const target = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  const target = connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
   const failed = () => join(target, { kind: "dialed", dialId, failed: true });
   target.once("error", failed);
   target.once("connect", () => {
@@ -48,9 +48,10 @@ export function dial({ port, dialId }) {
   });
 }
 
+/** Without Nagle: a response in two pieces would wait for the delayed acknowledgement of the first, 40 ms each. */
 function listen(where) {
   const { promise, resolve, reject } = Promise.withResolvers();
-  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (client) => {
     const address = (client.localAddress ?? "").replace(/^::ffff:/, "");
     join(client, { kind: "connect", host: nameOf.get(address) ?? address, port: client.localPort });
   });
