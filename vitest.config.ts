@@ -27,6 +27,7 @@ const longSuites = [
   "test/infra/{deploy,mutants,observability,parity}.test.ts",
   "test/packages/*.test.ts",
   "test/simulation/{exhaustive,mutants}.test.ts",
+  "test/security/fuzz-long.test.ts",
   "test/smoke/smoke.test.ts",
 ];
 const long = process.env.LONG;

@@ -15,6 +15,7 @@ describe("the functions, from their bundles", () => {
     const functions = concierge.processes().filter(({ name }) => name.includes("#"));
     expect(functions.map(({ name }) => name).sort()).toEqual([
       "Api#1",
+      "ApiRunner#1",
       "Reaper#1",
       "Timer#1",
       "Webhook#1",

@@ -57,7 +57,7 @@ it("one request id is in the lines of api, worker, runner posts and timer", asyn
         "Api /v1/tasks",
         "Worker provision",
         "Worker environment",
-        "Api /v1/runner/output",
+        "ApiRunner /v1/runner/output",
         "Timer deadline",
       ]),
     );

@@ -102,7 +102,7 @@ describe("a program that differs is reported", () => {
     },
     {
       what: "a variable",
-      mutation: { file: "infra/topology.ts", from: ', "CONCIERGE_ADMIN_USER_ID"]', to: "]" },
+      mutation: { file: "infra/topology.ts", from: '        "CONCIERGE_ADMIN_USER_ID",\n', to: "" },
       paths: ["functions.Api.variables"],
     },
     {

@@ -10,6 +10,8 @@ describe("the defaults of development", () => {
     expect(withDefaults({}, own, sandbox)).toEqual({
       CONCIERGE_STAGE: "dev",
       CONCIERGE_DEFAULT_AGENT: "shell",
+      USER_REQUESTS_PER_MINUTE: "1000000",
+      USER_REQUESTS_PER_MINUTE_PER_KEY: "1000000",
       CONCIERGE_ADMIN_USER_ID: "dev",
       CONCIERGE_ALLOW_PRIVATE_HOSTS: "true",
       CONCIERGE_URL: own,

@@ -1,0 +1,3 @@
+import { fuzzRoutes } from "./fuzz-suite.ts";
+
+fuzzRoutes(10_000);
