@@ -20,7 +20,7 @@ async function look(given: Topology): Promise<View> {
     const definitions: FunctionDefinition[] = Object.values(given.functions);
     const names = definitions.flatMap(({ environment }) => environment);
     const set = names
-      .filter((name) => !/^(VERCEL|CONCIERGE)_/.test(name))
+      .filter((name) => name === "CONCIERGE_ALLOWED_ORIGINS" || !/^(VERCEL|CONCIERGE)_/.test(name))
       .map((name) => [name, sample(name)]);
     const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...Object.fromEntries(set) };
     await using stack = await startLocalStack({ topology: given, dataDir, env });
@@ -34,7 +34,7 @@ async function look(given: Topology): Promise<View> {
 function sample(name: string): string {
   if (name.endsWith("_MS")) return "3600000";
   if (name.endsWith("_BYTES")) return "1048576";
-  if (name.endsWith("_URL")) return "http://127.0.0.1:9";
+  if (/_(URL|ENDPOINT|ORIGINS)$/.test(name)) return "http://127.0.0.1:9";
   if (name.startsWith("ENABLE_")) return "on";
   if (name.startsWith("POOL_WARM")) return "0";
   if (/^(POOL|USER)_|_DAYS$/.test(name)) return "5";
