@@ -143,7 +143,7 @@ describe("output of any size and kind", () => {
       const pattern = Buffer.from("fifty megabytes of output, and every byte of it\n");
       expect(output.equals(Buffer.alloc(output.length, pattern))).toBe(true);
     }
-  });
+  }, 150_000);
 
   it("keeps the api's and the runner's memory flat", async () => {
     const { client, processes } = concierge;
@@ -160,7 +160,7 @@ describe("output of any size and kind", () => {
     );
     expect(peak).toBeGreaterThan(0);
     expect(peak).toBeLessThan(400);
-  });
+  }, 150_000);
 });
 
 describe("output beyond the cap", () => {
