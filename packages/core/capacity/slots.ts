@@ -14,23 +14,25 @@ const slotTries = 20;
 /**
  * Takes the right to one more sandbox, before the provider is asked. If the pool or the user's share is full, the least
  * recently used idle session is released; if nothing is idle, throws `CapacityError` and takes nothing. A warm sandbox
- * (`isCounted`) has a slot already; only its owner changes.
+ * (`isCounted`) has a slot already; only its owner changes, and `requireCapacity` was asked before it was claimed.
+ * Returns all slots, as read after this one was taken.
  */
 export async function takeSlot(
   deps: AcquireDeps,
   { name, epoch }: { name: string; epoch?: number },
   owner: SlotOwner,
   { isCounted = false } = {},
-): Promise<void> {
+): Promise<readonly Slot[]> {
   const { store, clock, config } = deps;
   for (let tries = 0; tries < slotTries; tries++) {
     const slot = { name, at: clock.now(), ...(epoch !== undefined && { epoch }), ...owner };
-    const verdict = decideCapacity(await store.listSlots(), owner, config, isCounted);
+    const verdict = isCounted ? "available" : decideCapacity(await store.listSlots(), owner, config);
     const isTaken =
       verdict === "available" ? await put(deps, slot) : await takeOver(deps, slot, owner, verdict, tries);
     if (isTaken) {
       // Concurrent takers write first and re-check afterwards: the last of them sees all the others.
-      if (!isOver(await store.listSlots(), owner, config)) return;
+      const slots = await store.listSlots();
+      if (!isOver(slots, owner, config)) return slots;
       await store.deleteSlot(name);
       // The caller gives the warm sandbox up.
       if (isCounted) break;
@@ -141,15 +143,22 @@ export async function findIdle(
   return undefined;
 }
 
+interface LeftoverOptions {
+  keepSnapshots?: boolean;
+  keepSlots?: boolean;
+  /** If the caller has just read them. */
+  slots?: readonly Slot[];
+}
+
 /** Removes a session's earlier sandboxes that may still exist. With `keepSlots` the audit deletes their slots later. */
 export async function removeLeftovers(
   { store, provider, clock }: Pick<AcquireDeps, "store" | "provider" | "clock">,
   { userId, key: sessionKey, sandbox: before }: Pick<Session, "userId" | "key" | "sandbox">,
   { name, epoch }: { name: string; epoch: number },
-  { keepSnapshots = false, keepSlots = false } = {},
+  { keepSnapshots = false, keepSlots = false, slots }: LeftoverOptions = {},
 ): Promise<void> {
   const wasMade = before?.state === "creating" ? undefined : before?.name;
-  for (const slot of leftovers(await store.listSlots(), { userId, sessionKey }, name, epoch)) {
+  for (const slot of leftovers(slots ?? (await store.listSlots()), { userId, sessionKey }, name, epoch)) {
     await provider.remove(slot.name, { keepSnapshots });
     if (keepSlots) continue;
     // The create of a young sandbox may still be under way. Its slot stays, so that the audit removes the sandbox

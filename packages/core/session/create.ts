@@ -143,8 +143,8 @@ async function create(
   if (!intent.won) return undefined;
 
   try {
-    await takeSlot(deps, { name, epoch }, owner);
-    await removeLeftovers(deps, session, { name, epoch }, { keepSnapshots: snapshotId !== undefined });
+    const slots = await takeSlot(deps, { name, epoch }, owner);
+    await removeLeftovers(deps, session, { name, epoch }, { keepSnapshots: snapshotId !== undefined, slots });
     const made = await createFrom(acquisition, name, createdAt, snapshotId);
     if (!(await markReady(acquisition, intent.item, made))) return undefined;
     const kept = made.origin === "snapshot" && snapshotId !== undefined;

@@ -1,5 +1,4 @@
 import type { Deps, EndingDeps, SandboxDeps } from "../deps.ts";
-import { ProviderError } from "../errors.ts";
 import { terminateRetryMs } from "../limits.ts";
 import { countStopBegun, countStopProven } from "../metrics/count.ts";
 import type { TaskGuard } from "../ports.ts";
@@ -85,7 +84,7 @@ async function attempt(deps: SandboxDeps, task: Task, by: Actor): Promise<Task> 
   const timer = { kind: "terminate", taskId: task.id, turn } as const;
   const armed = timers.arm(timer, terminateBackoffMs(state.attempts)).catch(() => {});
   const [proven, isClosed] = await Promise.all([
-    isProven(deps, task, state.attempts),
+    proveDeath(deps, task, state.attempts),
     closeNetwork(deps, task),
     armed,
   ]);
@@ -219,13 +218,4 @@ function endedChange({ clock, config }: Deps, turn: number, state: TaskState, en
 /** An agent that failed without naming its conversation cannot resume it. The next turn gets a replay. */
 function hasLostTrack({ status }: TaskState, { conversationId }: RunnerEnd): boolean {
   return status === "failed" && conversationId === undefined;
-}
-
-async function isProven(deps: SandboxDeps, task: Task, attempts: number): Promise<boolean> {
-  try {
-    return await proveDeath(deps, task, attempts);
-  } catch (error) {
-    if (error instanceof ProviderError) return false;
-    throw error;
-  }
 }

@@ -12,12 +12,17 @@ import { commandOf, type Task } from "./schema.ts";
 /**
  * Kills what a turn started and returns whether nothing is left. Proof is a stopped or missing sandbox, or a sweep
  * inside that finds nothing started with or after the turn. A killed command proves nothing: its children may have left
- * the process group. `attempts` includes this one.
+ * the process group. Neither does an error of the provider. `attempts` includes this one.
  */
 export async function proveDeath(deps: SandboxDeps, task: Task, attempts: number): Promise<boolean> {
   if (!wasClaimed(task)) return true;
-  const sandbox = task.sandbox ?? (await fenceWorker(deps, task));
-  return sandbox === undefined || (await killIn(deps, task, sandbox, attempts));
+  try {
+    const sandbox = task.sandbox ?? (await fenceWorker(deps, task));
+    return sandbox === undefined || (await killIn(deps, task, sandbox, attempts));
+  } catch (error) {
+    if (error instanceof ProviderError) return false;
+    throw error;
+  }
 }
 
 /** A turn that was never claimed was never launched, and from `stopping` on nobody can claim it. */

@@ -14,8 +14,9 @@ import type { Limits, Repo, Task } from "./schema.ts";
 import { sealSecrets } from "./secrets.ts";
 
 /**
- * Starts a task. Order: hold on the user's limit, lease, prompt, task, work message. A crash after the lease leaves a hold and a lease on a
- * missing task, which are free after a grace period. A crash after the task is found through its `dueAt`.
+ * Starts a task. Order: hold on the user's limit, lease, prompt, task, work message. A crash after the lease leaves a
+ * hold and a lease on a missing task, which are free after a grace period. A crash after the task is found through its
+ * `dueAt`.
  */
 export async function start(
   deps: SealingDeps,
