@@ -156,6 +156,8 @@ function touchedInStore({ method, given }: Call, answer: unknown): Touched {
       return { looksAt: ["idle sessions"] };
     case "addUsage":
       return { doesTo: "usage" };
+    // Only added to: no order of additions makes a difference, and no actor reads the sums.
+    case "addMeasures":
     case "getFlags":
     case "putRecord":
     case "putPrompt":
