@@ -22,12 +22,12 @@ const needIsolation = [
 const longSuites = [
   "test/client/{client,cli,cli-setup,dev,everywhere,terminal,examples}.test.ts",
   "packages/sessions/processes.test.ts",
-  "test/e2e/{deploy,grants,health,nets,reuse}.test.ts",
+  "test/e2e/{crashes,deploy,grants,health,nets,reuse}.test.ts",
   "test/e2e/faults/*.test.ts",
   "test/infra/{deploy,mutants,observability,parity}.test.ts",
   "test/packages/*.test.ts",
   "test/simulation/{exhaustive,mutants}.test.ts",
-  "test/security/fuzz-long.test.ts",
+  "test/security/{fuzz-long,limits}.test.ts",
   "test/smoke/smoke.test.ts",
 ];
 const long = process.env.LONG;
