@@ -129,6 +129,28 @@ describe("the audit log", () => {
     expect((await driver.say(token, "finalize", push)).json.action).toBe("go");
     expect(await list("?action=push.grant")).toHaveLength(1);
   });
+
+  it("records a stop through MCP, and fails a stop that it cannot record", async () => {
+    const { api } = driver;
+    const { id } = await driver.running();
+    const call = {
+      jsonrpc: "2.0",
+      id: 1,
+      method: "tools/call",
+      params: { name: "stop_task", arguments: { taskId: id } },
+    };
+    const headers = { accept: "application/json, text/event-stream" };
+    const answer = await api.request("POST", "/mcp", { body: call, headers });
+    expect(answer.text).toContain("stopped");
+    expect(await actions()).toContainEqual(["task.stop", id]);
+
+    const second = await driver.running({ sessionKey: "second" });
+    api.deps.store.addAudit = async () => {
+      throw new Error("the table is away");
+    };
+    expect((await driver.stop(second.id)).status).toBe(500);
+    expect((await driver.get(second.id)).status).toBe("stopped");
+  });
 });
 
 describe("the webhook secret", () => {

@@ -127,23 +127,27 @@ describe("output of any size and kind", () => {
     ["binary", "(head -c 1999999 /dev/urandom; echo) > r; cat r; sha256sum < r >&2", undefined],
     ["a line of 5 MB", "head -c 5000000 /dev/zero | tr '\\0' x", 5_000_000],
     ["no newline at the end", "printf 'no newline'", 10],
-  ])("is taken whole: %s", async (what, script, size) => {
-    const { client } = concierge;
-    const { id } = await client.start(script, { limits: { maxDurationMs: 120_000 } });
-    const task = await client.ended(id, 120_000);
-    expect(task.status).toBe("succeeded");
-    expect(task.notices).toEqual([]);
-    const output = await client.output(id);
-    if (size !== undefined) expect(output.length).toBe(size);
-    if (what === "binary") {
-      const digest = output.subarray(2_000_000).toString().slice(0, 64);
-      expect(createHash("sha256").update(output.subarray(0, 2_000_000)).digest("hex")).toBe(digest);
-    }
-    if (what === "50 MB") {
-      const pattern = Buffer.from("fifty megabytes of output, and every byte of it\n");
-      expect(output.equals(Buffer.alloc(output.length, pattern))).toBe(true);
-    }
-  }, 150_000);
+  ])(
+    "is taken whole: %s",
+    async (what, script, size) => {
+      const { client } = concierge;
+      const { id } = await client.start(script, { limits: { maxDurationMs: 120_000 } });
+      const task = await client.ended(id, 120_000);
+      expect(task.status).toBe("succeeded");
+      expect(task.notices).toEqual([]);
+      const output = await client.output(id);
+      if (size !== undefined) expect(output.length).toBe(size);
+      if (what === "binary") {
+        const digest = output.subarray(2_000_000).toString().slice(0, 64);
+        expect(createHash("sha256").update(output.subarray(0, 2_000_000)).digest("hex")).toBe(digest);
+      }
+      if (what === "50 MB") {
+        const pattern = Buffer.from("fifty megabytes of output, and every byte of it\n");
+        expect(output.equals(Buffer.alloc(output.length, pattern))).toBe(true);
+      }
+    },
+    150_000,
+  );
 
   it("keeps the api's and the runner's memory flat", async () => {
     const { client, processes } = concierge;

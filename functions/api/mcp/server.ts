@@ -47,13 +47,17 @@ const nextSteps: Partial<Record<ErrorCode, string>> = {
   turn_limit: "Start a new task with start_task.",
   session_not_ready: "Start a task in this session first, then try again.",
   idempotency_conflict: "Use another idempotencyKey for a different request.",
+  rate_limited: "Wait as long as retryAfterMs says, then call again, less often.",
+  task_limit: "Wait for a task to end with get_task, or stop one that is not needed.",
+  queue_limit: "Wait for queued tasks to start, or stop one that is not needed.",
+  spend_limit: "Tell the user that today's spend limit is reached. Do not retry today.",
   no_room: "All sandboxes are in use. Wait as long as retryAfterMs says, or stop a task that is not needed.",
   provider_unavailable: "Wait as long as retryAfterMs says and try again.",
   internal: "Try again once. If it fails again, tell the user.",
 };
 
 /** A server for one request. Nothing is kept between requests, so any process can answer the next one. */
-export function createServer(deps: EndingDeps, caller: Caller): Server {
+export function createServer(deps: EndingDeps, caller: Caller, stop: ToolContext["stop"]): Server {
   const server = new Server(
     { name: "concierge", title: "Concierge", version: manifest.version },
     { capabilities: { tools: {}, resources: {} }, instructions },
@@ -74,7 +78,7 @@ export function createServer(deps: EndingDeps, caller: Caller): Server {
         params: { progressToken, progress, message },
       });
     };
-    return await call(tool, { deps, userId: caller.userId, notify }, params.arguments ?? {});
+    return await call(tool, { deps, userId: caller.userId, stop, notify }, params.arguments ?? {});
   });
 
   server.setRequestHandler(ListResourceTemplatesRequestSchema, () => ({

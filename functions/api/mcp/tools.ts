@@ -7,13 +7,13 @@ import {
   showTask,
   startRequestSchema,
   statuses,
+  type Task,
   taskViewSchema,
 } from "@concierge/core";
 import { listSessions } from "@concierge/core/session/verbs";
 import { sessionViewSchema } from "@concierge/core/session/view";
 import { continueTask } from "@concierge/core/task/continue";
 import { start } from "@concierge/core/task/start";
-import { stop } from "@concierge/core/task/stop";
 import * as z from "zod/mini";
 import { execInSession, execRequestSchema, execResultSchema } from "../exec.ts";
 import { formatNameCursor, pageOf, parseIdCursor, parseNameCursor } from "../paging.ts";
@@ -23,6 +23,8 @@ import { readTail } from "./output.ts";
 export interface ToolContext {
   deps: EndingDeps;
   userId: string;
+  /** Stops a task of the caller, with an entry in the audit log. */
+  stop(taskId: string): Promise<Task>;
   /** Tells the client how far the task is, if it asked for that. */
   notify(message: string): Promise<void>;
 }
@@ -100,8 +102,8 @@ export const tools: readonly Tool[] = [
     input: z.strictObject({ taskId }),
     output: task,
     annotations: { title: "Stop a task", readOnlyHint: false, destructiveHint: true, idempotentHint: true },
-    async run({ deps, userId }, input) {
-      return await showTask(deps.store, await stop(deps, userId, input.taskId));
+    async run({ deps, stop }, input) {
+      return await showTask(deps.store, await stop(input.taskId));
     },
   }),
   tool({

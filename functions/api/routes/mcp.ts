@@ -3,6 +3,7 @@ import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/
 import { createServer } from "../mcp/server.ts";
 import type { DocumentedRouter } from "../openapi/documented-router.ts";
 import { isAllowedOrigin } from "../origins.ts";
+import { stopRecorded } from "../stop.ts";
 
 const keepAliveMs = 15_000;
 
@@ -16,7 +17,7 @@ export function registerMcp(app: DocumentedRouter, deps: EndingDeps): void {
     const origin = c.req.header("origin");
     if (origin !== undefined && !isAllowedOrigin(deps.config, origin))
       throw new AppError("forbidden", `Pages of ${origin} may not use this server.`);
-    const server = createServer(deps, c.get("caller"));
+    const server = createServer(deps, c.get("caller"), (taskId) => stopRecorded(deps, c, taskId));
     const transport = new WebStandardStreamableHTTPServerTransport({
       keepAliveMs,
       maxRequestBodySize: limits.bodyMaxBytes,

@@ -195,12 +195,8 @@ export function registerTasks(app: DocumentedRouter, deps: EndingDeps): void {
   });
 
   app.openapi(stopRoute, async (c) => {
-    const { stop } = await import("@concierge/core/task/stop");
-    const { userId } = c.get("caller");
-    const { id } = c.req.valid("param");
-    const { state, turn } = await getTask(deps, userId, id);
-    if (!isTerminal(state.status)) await record(deps, c, "task.stop", id, { turn: String(turn) });
-    const task = await stop(deps, userId, id);
+    const { stopRecorded } = await import("../stop.ts");
+    const task = await stopRecorded(deps, c, c.req.valid("param").id);
     return c.json(await showTask(deps.store, task), isTerminal(task.state.status) ? 200 : 202);
   });
 
