@@ -52,7 +52,7 @@ function parts(clock = clockAhead(0)) {
   return {
     clock,
     store: createDynamoStore({ client: engine.client, tableName, clock }),
-    provider: createVercelProvider({ token: "local", teamId: "local", projectId: "local", baseUrl }),
+    provider: createVercelProvider({ token: api.token, teamId: "local", projectId: "local", baseUrl }),
   };
 }
 
@@ -68,7 +68,13 @@ interface Guest {
 }
 
 function startGuest(): Guest {
-  const order: GuestOrder = { dynamodb: engine.endpoint, tableName, sandboxes: api.url, ...alice };
+  const order: GuestOrder = {
+    dynamodb: engine.endpoint,
+    tableName,
+    sandboxes: api.url,
+    token: api.token,
+    ...alice,
+  };
   const child = spawn(process.execPath, [program, JSON.stringify(order)], {
     stdio: ["pipe", "pipe", "inherit"],
     env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: join(dataDir, "cache") },

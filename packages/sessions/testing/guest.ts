@@ -10,6 +10,7 @@ export interface GuestOrder {
   dynamodb: string;
   tableName: string;
   sandboxes: string;
+  token: string;
   userId: string;
   sessionKey: string;
 }
@@ -24,7 +25,7 @@ const clock = { now: () => Date.now(), sleep: (ms: number) => delay(ms) };
 const manager = new SandboxSessionManager({
   store: createDynamoStore({ client, tableName: order.tableName, clock }),
   provider: createVercelProvider({
-    token: "local",
+    token: order.token,
     teamId: "local",
     projectId: "local",
     baseUrl: order.sandboxes,
