@@ -20,7 +20,7 @@ async function look(given: Topology): Promise<View> {
     const definitions: FunctionDefinition[] = Object.values(given.functions);
     const names = definitions.flatMap(({ environment }) => environment);
     const set = names
-      .filter((name) => name === "CONCIERGE_ALLOWED_ORIGINS" || !/^(VERCEL|CONCIERGE)_/.test(name))
+      .filter((name) => /^CONCIERGE_(ALLOWED_ORIGINS|SINGLE_USER)$|^(?!VERCEL_|CONCIERGE_)/.test(name))
       .map((name) => [name, sample(name)]);
     const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...Object.fromEntries(set) };
     await using stack = await startLocalStack({ topology: given, dataDir, env });
@@ -36,6 +36,7 @@ function sample(name: string): string {
   if (name.endsWith("_BYTES")) return "1048576";
   if (/_(URL|ENDPOINT|ORIGINS)$/.test(name)) return "http://127.0.0.1:9";
   if (name.startsWith("ENABLE_")) return "on";
+  if (name === "CONCIERGE_SINGLE_USER") return "false";
   if (name.startsWith("POOL_WARM")) return "0";
   if (/^(POOL|USER)_|_DAYS$/.test(name)) return "5";
   return name === "SANDBOX_AGENTS" ? "claude" : "set";
