@@ -100,7 +100,7 @@ export const mutants: readonly NamedMutant[] = [
   {
     name: "a late sweep kills the next turn",
     breaks: [6],
-    rare: { from: 390 },
+    rare: { from: 3580 },
     plant: () => ({
       ports: (deps) =>
         withProvider(deps, {
