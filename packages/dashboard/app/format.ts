@@ -48,7 +48,7 @@ export function formatCount(value: number): string {
 /** A metric's value in its own unit. */
 export function formatMetric(value: number | null, unit: string): string {
   if (value === null) return "–";
-  if (unit === "ratio") return `${(value * 100).toFixed(value === 0 || value === 1 ? 0 : 1)} %`;
+  if (unit === "ratio") return `${Number((value * 100).toFixed(1))} %`;
   if (unit === "ms") return formatDuration(value);
   if (unit === "microusd") return formatUsd(value / 1_000_000);
   return Number.isInteger(value) ? formatCount(value) : value.toFixed(2);

@@ -169,7 +169,7 @@ function CostByDay() {
         <Figure label="Turns" value={formatCount(data.total.turns)} />
         <Figure label="Cost" value={formatUsd(data.total.used.usd)} />
         <Figure label="Sandbox per message" value={formatUsd(data.total.perMessage.usd)} />
-        <Figure label="Saved" value={formatMetric(data.total.savedRatio, "ratio")} />
+        <Figure label="vCPU time saved" value={formatMetric(data.total.savedRatio, "ratio")} />
       </dl>
       <LineChart {...lines} series={series} />
       <details>

@@ -178,7 +178,12 @@ export function Duration({ task }: { task: Task }) {
 }
 
 export function firstLine(text: string): string {
-  const line = text.trim().split("\n", 1)[0] ?? "";
+  // Prompts often start with a heading or a shell comment.
+  const line =
+    text
+      .trim()
+      .split("\n", 1)[0]
+      ?.replace(/^#+\s+/, "") ?? "";
   return line.length > 120 ? `${line.slice(0, 120)}…` : line || "(empty)";
 }
 

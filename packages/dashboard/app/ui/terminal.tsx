@@ -12,11 +12,17 @@ export interface TerminalHandle {
 const scrollbackLines = 10_000;
 const maxPendingChars = 500_000;
 
-const dark = {
+const theme = {
   background: "#101216",
   foreground: "#d7dae0",
   cursor: "#101216",
   selectionBackground: "#3b4252",
+  red: "#f27983",
+  green: "#7fd18b",
+  yellow: "#e6c06a",
+  blue: "#82aaff",
+  magenta: "#d29bf0",
+  cyan: "#67c7d6",
 };
 
 /** Output only: nothing is typed, links are not opened, and the title and the clipboard are out of reach. */
@@ -33,9 +39,9 @@ export function Terminal({ ref, label }: { ref: Ref<TerminalHandle>; label: stri
       disableStdin: true,
       cursorInactiveStyle: "none",
       scrollback: scrollbackLines,
-      fontSize: 12.5,
+      fontSize: 13,
       fontFamily: "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace",
-      theme: dark,
+      theme,
       // Without a handler, xterm.js opens links of the output in a new window.
       linkHandler: { activate: () => {}, allowNonHttpProtocols: false },
     });
@@ -78,8 +84,8 @@ export function Terminal({ ref, label }: { ref: Ref<TerminalHandle>; label: stri
   }));
 
   return (
-    <section className="terminal" aria-label={label}>
-      <div ref={element} className="terminal-screen" />
+    <section className="output" aria-label={label}>
+      <div ref={element} className="output-screen" />
       {!isFollowing && (
         <button
           type="button"
