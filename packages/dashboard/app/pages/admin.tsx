@@ -3,7 +3,7 @@ import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tansta
 import { useState } from "react";
 import { formatDuration } from "../format.ts";
 import { useSignedIn } from "../signed-in.tsx";
-import { Confirm, Copy, Failure, Loading, Time } from "../ui/parts.tsx";
+import { Confirm, Copy, Failure, Loading, TableWrap, Time } from "../ui/parts.tsx";
 
 export function Admin() {
   const { may } = useSignedIn();
@@ -44,7 +44,7 @@ function Keys() {
       {revoke.error && <Failure error={revoke.error} />}
       {keys.data?.items.length === 0 && <p className="muted">No keys besides the bootstrap key.</p>}
       {keys.data && keys.data.items.length > 0 && (
-        <div className="table-wrap">
+        <TableWrap label="Keys table">
           <table>
             <thead>
               <tr>
@@ -85,7 +85,7 @@ function Keys() {
               ))}
             </tbody>
           </table>
-        </div>
+        </TableWrap>
       )}
       <form
         className="inline"
@@ -330,7 +330,7 @@ function Audit() {
       {audit.error && <Failure error={audit.error} />}
       {audit.isSuccess && entries.length === 0 && <p className="muted">No entry matches.</p>}
       {entries.length > 0 && (
-        <div className="table-wrap">
+        <TableWrap label="Audit log table">
           <table>
             <thead>
               <tr>
@@ -359,7 +359,7 @@ function Audit() {
               ))}
             </tbody>
           </table>
-        </div>
+        </TableWrap>
       )}
       {audit.hasNextPage && (
         <button type="button" className="more" onClick={() => void audit.fetchNextPage()}>

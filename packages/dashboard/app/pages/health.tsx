@@ -5,7 +5,7 @@ import { Link } from "wouter";
 import { formatDuration, formatMetric } from "../format.ts";
 import { useSignedIn } from "../signed-in.tsx";
 import { Histogram } from "../ui/chart.tsx";
-import { Failure, Loading, Time } from "../ui/parts.tsx";
+import { Failure, Loading, TableWrap, Time } from "../ui/parts.tsx";
 import { PhaseBar, segmentsOf } from "../ui/timeline.tsx";
 import { useRecentTasks } from "../use-recent.ts";
 import { firstLine } from "./tasks.tsx";
@@ -59,7 +59,7 @@ function MetricTable({
   byWindow: readonly (readonly Item[])[];
 }) {
   return (
-    <div className="table-wrap">
+    <TableWrap label="Success metrics table">
       <table>
         <thead>
           <tr>
@@ -96,7 +96,7 @@ function MetricTable({
           ))}
         </tbody>
       </table>
-    </div>
+    </TableWrap>
   );
 }
 

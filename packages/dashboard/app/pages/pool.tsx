@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import { formatCount, formatDuration, formatMetric, formatUsd } from "../format.ts";
 import { useSignedIn } from "../signed-in.tsx";
 import { Histogram, LineChart } from "../ui/chart.tsx";
-import { Failure, Figure, Loading } from "../ui/parts.tsx";
+import { Failure, Figure, Loading, TableWrap } from "../ui/parts.tsx";
 import { useRecentTasks } from "../use-recent.ts";
 
 const refreshEveryMs = 15_000;
@@ -174,7 +174,7 @@ function CostByDay() {
       <LineChart {...lines} series={series} />
       <details>
         <summary>As a table</summary>
-        <div className="table-wrap">
+        <TableWrap label="Cost by day table">
           <table>
             <thead>
               <tr>
@@ -201,7 +201,7 @@ function CostByDay() {
               ))}
             </tbody>
           </table>
-        </div>
+        </TableWrap>
       </details>
       {data.prices.map(({ from, source }) => (
         <p key={from} className="hint">

@@ -86,11 +86,38 @@ function Known({ task }: { task: Task }) {
           <Blocks watched={watched} />
           <h2>Output</h2>
           <Terminal ref={terminal} label="Output" />
+          <AsText task={task} />
           {may("tasks:write") && !isRunning && <Continue task={task} />}
         </div>
         <Facts task={task} />
       </div>
     </article>
+  );
+}
+
+/** Escape sequences that set colours or move the cursor, which text has no use for. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed
+const escapes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)/g;
+const textMaxChars = 100_000;
+
+/** The end of the output as text, for screen readers and for copying. */
+function AsText({ task }: { task: Task }) {
+  const { client } = useSignedIn();
+  const [isOpen, setOpen] = useState(false);
+  const output = useQuery({
+    queryKey: ["output", task.id, task.turn, task.status],
+    queryFn: async ({ signal }) =>
+      (await client.output(task.id, { signal })).slice(-textMaxChars).replaceAll(escapes, ""),
+    enabled: isOpen,
+    gcTime: 0,
+  });
+  return (
+    <details className="as-text" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Output as text</summary>
+      {output.error && <Failure error={output.error} />}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
+      <pre tabIndex={0}>{output.data ?? "Loading…"}</pre>
+    </details>
   );
 }
 

@@ -4,7 +4,7 @@ import { useDeferredValue, useState } from "react";
 import { Link } from "wouter";
 import { formatDuration, formatUsd } from "../format.ts";
 import { useSignedIn } from "../signed-in.tsx";
-import { Failure, isActive, Loading, Status, Time, useNow } from "../ui/parts.tsx";
+import { Failure, isActive, Loading, Status, TableWrap, Time, useNow } from "../ui/parts.tsx";
 import { StartButton, useStart } from "./start.tsx";
 
 const statuses: readonly TaskStatus[] = [
@@ -120,7 +120,7 @@ export function Tasks() {
 function List({ tasks }: { tasks: Task[] }) {
   if (tasks.length === 0) return <p className="empty muted">No task matches these filters.</p>;
   return (
-    <div className="table-wrap">
+    <TableWrap label="Tasks table">
       <table className="tasks">
         <thead>
           <tr>
@@ -143,7 +143,7 @@ function List({ tasks }: { tasks: Task[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableWrap>
   );
 }
 

@@ -211,3 +211,13 @@ export function Figure({ label, value, note }: { label: string; value: ReactNode
     </div>
   );
 }
+
+/** Wide tables scroll on narrow screens, by keyboard too. */
+export function TableWrap({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
+    <section className="table-wrap" aria-label={label} tabIndex={0}>
+      {children}
+    </section>
+  );
+}
