@@ -5,3 +5,5 @@
 $transform(aws.s3.BucketObjectv2, (object) => {
   object.key = $interpolate`${$app.name}/${$app.stage}/${object.key}`;
 });
+
+export {};
