@@ -351,6 +351,7 @@ describe.skipIf(!hasBrowser)("the dashboard", { timeout: 90_000 }, () => {
     await page.keyboard.press("Enter");
     await page.getByRole("dialog").waitFor();
     await page.keyboard.type("echo typed");
+    await expect.poll(() => page.getByRole("button", { name: "Start", exact: true }).isEnabled()).toBe(true);
     for (let i = 0; i < 12 && !(await isFocused(page, "Start")); i++) await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
     await untilTerminal(page, "typed");
