@@ -5,6 +5,7 @@ import { configDefaults, defineConfig } from "vitest/config";
 const needIsolation = [
   "test/e2e/**",
   "test/client/{client,cli,cli-setup,dev,everywhere,terminal,examples}.test.ts",
+  "test/dashboard/*.test.ts",
   "test/mcp/**",
   "test/security/**",
   "test/smoke/**",
@@ -21,6 +22,7 @@ const needIsolation = [
  */
 const longSuites = [
   "test/client/{client,cli,cli-setup,dev,everywhere,terminal,examples}.test.ts",
+  "test/dashboard/*.test.ts",
   "packages/sessions/processes.test.ts",
   "test/e2e/{crashes,deploy,grants,health,nets,reuse}.test.ts",
   "test/e2e/faults/*.test.ts",

@@ -1,7 +1,8 @@
-/** `npm run build`: bundles the functions and compares their sizes with the recorded ones. */
+/** `npm run build`: builds the dashboard, bundles the functions and compares their sizes with the recorded ones. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { buildDashboard } from "@concierge/dashboard";
 import { bundling, topology } from "../../infra/topology.ts";
 import { checkVariables, VariablesError } from "../../infra/variables.ts";
 import { bundleFunctions, repositoryRoot } from "./bundle.ts";
@@ -30,6 +31,7 @@ export async function main(args: string[]): Promise<number> {
     return 1;
   }
   const bundles = await bundleFunctions(topology, join(repositoryRoot, bundling.directory));
+  await buildDashboard();
   const sizes = sizesOf(bundles);
   process.stdout.write(formatSizes(sizes));
   if (values.update) {

@@ -12,6 +12,7 @@ import {
   type Query,
   type StartRequest,
   type Task,
+  type UserLimitsRequest,
 } from "./types.ts";
 
 export interface CallOptions {
@@ -153,6 +154,19 @@ export function createClient(options: ClientOptions) {
       rotate: (id: string, { overlapMs, signal }: CallOptions & { overlapMs?: number | undefined } = {}) =>
         call("post", "/v1/keys/{id}/rotate", { params: [id], body: { overlapMs }, signal }),
       delete: (id: string, { signal }: CallOptions = {}) => remove("/v1/keys/{id}", { params: [id], signal }),
+    },
+
+    /** The audit log, newest first. For admins. */
+    audit: (query: Query<"/v1/audit", "get"> = {}, { signal }: CallOptions = {}) =>
+      call("get", "/v1/audit", { query, signal }),
+
+    /** Users and their limits. For admins. */
+    users: {
+      limits: (id: string, { signal }: CallOptions = {}) =>
+        call("get", "/v1/users/{id}/limits", { params: [id], signal }),
+      /** Changes the limits that are given. The value `"default"` removes the user's own. */
+      setLimits: (id: string, limits: UserLimitsRequest, { signal }: CallOptions = {}) =>
+        call("put", "/v1/users/{id}/limits", { params: [id], body: limits, signal, isRepeatable: true }),
     },
 
     /** Who the key belongs to, and what it may do. */

@@ -4,6 +4,7 @@ export type { EventsOptions, TaskEvent } from "./events.ts";
 export type { ClientOptions, Retry } from "./http.ts";
 export type { components, paths } from "./schema.gen.ts";
 export {
+  type AuditEntry,
   type ContinueRequest,
   type Costs,
   type ExecRequest,
@@ -21,4 +22,6 @@ export {
   type StartRequest,
   type Task,
   type TaskStatus,
+  type UserLimits,
+  type UserLimitsRequest,
 } from "./types.ts";

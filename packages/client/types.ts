@@ -17,6 +17,9 @@ export type Metrics = components["schemas"]["Metrics"];
 export type Flags = components["schemas"]["Flags"];
 export type FlagsRequest = components["schemas"]["FlagsRequest"];
 export type ReapReport = components["schemas"]["ReapReport"];
+export type AuditEntry = components["schemas"]["AuditEntry"];
+export type UserLimits = components["schemas"]["UserLimits"];
+export type UserLimitsRequest = components["schemas"]["UserLimitsRequest"];
 
 export type Path = keyof paths;
 export type Method = "get" | "post" | "put" | "delete";

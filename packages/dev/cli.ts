@@ -36,6 +36,10 @@ async function run(args: string[], topology: Topology, ending: AbortSignal): Pro
     signal: ending,
   });
   process.stdout.write(json ? readyLine(stack) : greeting(stack, options.dataDir, Date.now() - startedAt));
+  // After the ready line, so it does not delay the start.
+  stack.prepareDashboard().catch((error: unknown) => {
+    if (!ending.aborted) process.stderr.write(`concierge-dev: the dashboard: ${describe(error)}\n`);
+  });
   if (!ending.aborted) await once(ending, "abort");
   await stack.close();
 }
@@ -76,6 +80,7 @@ function greeting({ url, apiKey }: LocalStack, dataDir: string, tookMs: number):
   return `
 Concierge is ready at ${url} (${(tookMs / 1000).toFixed(1)} s)
 
+  page  ${url}/
   key   ${apiKey}
   data  ${dataDir}
   try   curl ${url}/v1/tasks -H 'authorization: Bearer ${apiKey}' \\

@@ -3,6 +3,7 @@ import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import { cold } from "./cold.ts";
 import { costs } from "./costs.ts";
+import { dashboard } from "./dashboard.ts";
 import { type Benchmark, formatTable, judge, type Result } from "./harness.ts";
 import { isolation } from "./isolation.ts";
 import { latency } from "./latency.ts";
@@ -28,6 +29,7 @@ const benchmarks: readonly Benchmark[] = [
   cold,
   throughput,
   ready,
+  dashboard,
 ];
 const names = benchmarks.map(({ name }) => name).join(", ");
 

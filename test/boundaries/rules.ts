@@ -17,8 +17,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   // Runs in browsers: what it needs comes from the OpenAPI document.
   "packages/client": [],
   "packages/cli": ["@concierge/client"],
-  "packages/bundler": [],
-  "packages/dev": ["@concierge/core", "@concierge/bundler", "vercel-sandbox-local"],
+  "packages/bundler": ["@concierge/dashboard"],
+  "packages/dashboard": ["@concierge/client"],
+  "packages/dev": ["@concierge/core", "@concierge/bundler", "@concierge/dashboard", "vercel-sandbox-local"],
   functions: [
     "@concierge/core",
     "@concierge/store",

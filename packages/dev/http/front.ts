@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Failure, type FunctionPool, InvocationError } from "../lambda/function-pool.ts";
+import type { Dashboard } from "./dashboard.ts";
 import { createHttpEvent, maxEventBytes } from "./event.ts";
 import { sendResponse } from "./response.ts";
 
@@ -22,10 +23,15 @@ export interface HttpFront {
   close(): Promise<void>;
 }
 
-export async function startHttpFront(port: number, log: (line: string) => void): Promise<HttpFront> {
+/** `dashboard` answers first; what it does not know goes to the functions. */
+export async function startHttpFront(
+  port: number,
+  log: (line: string) => void,
+  dashboard?: Dashboard,
+): Promise<HttpFront> {
   const pools = Promise.withResolvers<(path: string) => FunctionPool>();
   const server = createServer({ requestTimeout: 0, keepAliveTimeout }, (request, response) => {
-    void handle(request, response, pools.promise, log);
+    void handle(request, response, pools.promise, log, dashboard);
   });
   server.listen(port, "127.0.0.1");
   await once(server, "listening");
@@ -47,8 +53,10 @@ async function handle(
   response: ServerResponse,
   poolOf: Promise<(path: string) => FunctionPool>,
   log: (line: string) => void,
+  dashboard: Dashboard | undefined,
 ): Promise<void> {
   try {
+    if (await dashboard?.answer(request, response)) return;
     if (!allowedMethods.has(request.method ?? "")) return refuseMethod(request, response);
     const body = await readBody(request);
     const event = body && JSON.stringify(createHttpEvent(request, body, new Date()));

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
 import { canIsolate } from "vercel-sandbox-local";
 import type { Queue, QueueSource, Topology } from "../../../infra/topology.ts";
+import { createDashboard } from "../http/dashboard.ts";
 import { startHttpFront } from "../http/front.ts";
 import { createPrincipals } from "../iam/access.ts";
 import { type Code, loadBundles, loadSources } from "../lambda/code.ts";
@@ -70,6 +71,8 @@ export interface LocalStack extends AsyncDisposable {
   sandboxToken: string;
   /** The host's credentials, with full access to the engines. */
   credentials: Credentials;
+  /** Builds the dashboard now instead of at the first request for it. */
+  prepareDashboard(): Promise<void>;
   processes(): { name: string; pid: number }[];
   /** The functions and what invokes them, as started. */
   functions: readonly { name: string; timeoutMs: number }[];
@@ -105,7 +108,9 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
   const dataDir = resolve(options.dataDir);
   await openDataDir(dataDir);
   scope.add(await lockDataDir(dataDir));
-  const front = await startHttpFront(options.port ?? 0, log);
+  const dashboard = createDashboard();
+  scope.add(async () => dashboard.close());
+  const front = await startHttpFront(options.port ?? 0, log, dashboard);
   scope.add(front.close);
   const secrets = await loadSecrets(dataDir, topology, env.CONCIERGE_API_KEY);
 
@@ -171,6 +176,7 @@ async function start(options: LocalStackOptions, scope: Scope): Promise<LocalSta
     credentials: host,
     functions: pools,
     invokers,
+    prepareDashboard: dashboard.prepare,
     processes: () => [engines, ...pools].flatMap((part) => part.processes()),
     close: scope.close,
     [Symbol.asyncDispose]: scope.close,
