@@ -22,7 +22,6 @@ const needIsolation = [
  */
 const longSuites = [
   "test/client/{client,cli,cli-setup,dev,everywhere,terminal,examples}.test.ts",
-  "test/dashboard/*.test.ts",
   "packages/sessions/processes.test.ts",
   "test/e2e/{crashes,deploy,grants,health,nets,reuse}.test.ts",
   "test/e2e/faults/*.test.ts",
@@ -32,6 +31,8 @@ const longSuites = [
   "test/security/{fuzz-long,limits}.test.ts",
   "test/smoke/smoke.test.ts",
 ];
+/** Needs Chromium: `npm run test:dashboard`. */
+const browserSuites = ["test/dashboard/*.test.ts"];
 const long = process.env.LONG;
 
 /** Suites that run the whole stack on the functions' bundles. */
@@ -41,6 +42,7 @@ const exclude = [
   ...configDefaults.exclude,
   ...(canIsolate() ? [] : withoutIsolation()),
   ...(long === undefined ? longSuites : []),
+  ...(long === "all" ? [] : browserSuites),
 ];
 const isStack = (suite: string) => /^test\/(e2e|mcp|security|smoke)\//.test(suite);
 const included = {
