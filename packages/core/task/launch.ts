@@ -12,6 +12,7 @@ import type { AgentAccess, LaunchDeps } from "../deps.ts";
 import { SetupError } from "../errors.ts";
 import { activityCapMs, tokenSlackMs } from "../limits.ts";
 import type { AcquiredSandbox, ReplaceReason } from "../session/acquire.ts";
+import { hasLease } from "../session/lease.ts";
 import { runningDueAt } from "./decide.ts";
 import { when } from "./guards.ts";
 import { type Memory, remember } from "./memory.ts";
@@ -87,9 +88,11 @@ export async function launch(
     ...noticeOf(acquired, memory, task.turn, now),
   });
   if (!running.won) {
-    // The turn was ended, or another worker launches it. Its own end or launch may have set the policy before ours
-    // arrived. If the turn is over, take its credentials away again; otherwise they would stay until the next turn.
-    if (isOver(running.item, task.turn)) await closeNetwork(deps, { ...task, sandbox: use });
+    // The turn was ended, or another worker launches it. Its own end may have reset the policy before ours arrived. If the
+    // turn is over, take its credentials away again; otherwise they would stay until the next turn. Only while it has
+    // the lease: the next turn has its own policy, and would lose its credentials.
+    if (isOver(running.item, task.turn) && (await hasLease(deps, task)))
+      await closeNetwork(deps, { ...task, sandbox: use });
     return;
   }
   countAcquired(deps, use);
